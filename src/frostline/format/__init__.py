@@ -1,0 +1,389 @@
+"""The recording's layout: constants and field tables, no I/O.
+
+Imported inside the target, so it imports nothing. Everything that reads or
+writes a recording takes its offsets from here, and ``docs/format.md`` is
+generated from these tables (``python -m frostline.format.describe``).
+
+All integers are little-endian. Times are ``time.monotonic_ns()``, nanoseconds
+of CLOCK_MONOTONIC: one clock for every process of a Linux host.
+"""
+
+MAGIC = b"FROSTLN\n"
+VERSION = 1
+#: One line a version: what changed, and why.
+HISTORY = ((1, "first layout: passes, spans, marks and names; one file series an interpreter"),)
+
+SUFFIX = ".flr"
+HEADER_SIZE = 4096
+#: The first segment of a series, all four regions in one file.
+FIRST_SEGMENT_SIZE = 64 * 1024
+#: Later segments hold one region each; each is larger than the last, to this bound.
+#: Reserving 1 MiB on tmpfs costs about 0.2 ms; 16 MiB would be a pause of its own.
+GROWN_SEGMENT_SIZES = (128 * 1024, 512 * 1024, 1024 * 1024)
+
+# --- segment header -----------------------------------------------------------------
+#: (name, struct code, meaning). MAGIC is written last, so a header without it is unfinished.
+HEADER_FIELDS = (
+    ("magic", "8s", "MAGIC"),
+    ("version", "I", "format version"),
+    ("header_size", "I", "bytes before the first region"),
+    ("pid", "I", "process id in its own pid namespace"),
+    ("parent", "I", "parent's process id when the series was opened"),
+    ("series", "Q", "monotonic ns at opening; with pid, the series' name"),
+    ("segment", "I", "number of this segment in its series, from 0"),
+    ("interpreter", "I", "interpreter id, 0 for the main one"),
+    ("pid_namespace", "Q", "inode of /proc/self/ns/pid, 0 if unreadable"),
+    ("process_start", "Q", "field 22 of /proc/self/stat, clock ticks since boot"),
+    ("anchor_monotonic", "Q", "monotonic ns, halfway between the two reads around anchor_realtime"),
+    ("anchor_realtime", "Q", "realtime ns since the epoch"),
+    ("anchor_error", "Q", "half the distance of those two reads, ns"),
+    ("hexversion", "I", "sys.hexversion of the interpreter"),
+    ("build", "I", "BUILD_* flags"),
+    ("regions", "I", "how many entries of the region table are used"),
+    ("text_size", "I", "bytes used of the text area"),
+)
+HEADER = "<" + "".join(code for _, code, _ in HEADER_FIELDS)
+
+BUILD_FREE_THREADED = 1
+BUILD_DEBUG = 2
+
+#: Region table at REGION_TABLE: MAX_REGIONS entries.
+REGION_TABLE = 256
+MAX_REGIONS = 4
+REGION_FIELDS = (
+    ("kind", "I", "REGION_*"),
+    ("record_size", "I", "bytes a record, its commit word included"),
+    ("offset", "Q", "first byte of the first record"),
+    ("capacity", "Q", "records that fit"),
+)
+REGION = "<" + "".join(code for _, code, _ in REGION_FIELDS)
+REGION_PASSES = 1
+REGION_SPANS = 2
+REGION_MARKS = 3
+REGION_NAMES = 4
+REGION_LABELS = {
+    REGION_PASSES: "passes",
+    REGION_SPANS: "spans",
+    REGION_MARKS: "marks",
+    REGION_NAMES: "names",
+}
+
+#: Live words (unsigned 64-bit, each stored by one aligned write), segment 0 only.
+WORDS = 512
+WORD_FIELDS = (
+    ("request", "number of the last request, written last by the caller"),
+    ("opcode", "OP_* of that request"),
+    ("arg0", "argument, two's complement"),
+    ("arg1", "argument"),
+    ("arg2", "argument"),
+    ("reply", "number of the last request answered, written last by the target"),
+    ("status", "REPLY_*"),
+    ("result", "result of the request, two's complement"),
+    ("state", "STATE_*: what the recorder is doing"),
+    ("off_reason", "OFF_*: why it is off"),
+    ("off_errno", "errno behind off_reason, 0 if none"),
+    ("lost_passes", "passes seen and not recorded"),
+    ("lost_spans", "spans seen and not recorded"),
+    ("lost_marks", "marks and names not recorded"),
+    ("dropped_spans", "recorded spans removed by the retention limit inside the target"),
+    ("retention", "bytes this process may keep, 0 for no limit"),
+    ("boundary", "monotonic ns of the last boundary, 0 if none"),
+    ("closed", "monotonic ns of an orderly close, 0 while open"),
+    ("nested", "requests begun while another was being answered"),
+    ("handler", "1 while the control handler is installed"),
+)
+WORD = {name: WORDS // 8 + i for i, (name, _) in enumerate(WORD_FIELDS)}
+
+#: Text area: UTF-8 lines ``key<TAB>value``; backslash, tab and newline in values escaped.
+TEXT = 1024
+TEXT_SIZE = HEADER_SIZE - TEXT
+TEXT_KEYS = (
+    ("python", "sys.version"),
+    ("executable", "sys.executable"),
+    ("argv", "one line an argument, redacted, in order (sys.orig_argv)"),
+    ("module", "what runs: the -m module or the script's path"),
+    ("policy", "policy in force at opening"),
+    ("frostline", "version of the recorder"),
+    ("parent_series", "series of the process that forked this one, if it did"),
+    ("truncated", "1 if something did not fit"),
+)
+
+# --- records ------------------------------------------------------------------------
+# Each record ends in its commit word, slot + 1, written last: nothing else says that a
+# record is complete. A zero commit word before a committed slot is a record that was
+# being written (or lost with its writer).
+
+#: A pass of the collector. Young passes fill only the first YOUNG_FIELDS fields.
+PASS_FIELDS = (
+    ("start", "Q", "'start' reached us: the stop begins as the process feels it"),
+    ("stop", "Q", "'stop' reached us: the pass is over"),
+    ("thread", "Q", "threading.get_ident() of the thread it ran in"),
+    ("collected", "q", "objects reclaimed"),
+    ("count0", "i", "gc.get_count()[0] at 'start'"),
+    ("count1", "i", "gc.get_count()[1]"),
+    ("count2", "i", "gc.get_count()[2]"),
+    ("generation", "B", "0, 1, 2, as the interpreter names it"),
+    ("flags", "B", "PASS_*"),
+    ("others", "H", "other callbacks in gc.callbacks"),
+    ("tid", "I", "native id of the thread"),
+    ("uncollectable", "I", "objects found uncollectable"),
+    ("threshold0", "i", "gc.get_threshold()[0] at 'start'"),
+    ("threshold1", "i", "gc.get_threshold()[1]"),
+    ("threshold2", "i", "gc.get_threshold()[2]"),
+    ("trigger_file", "I", "name id of the interrupted frame's file, 0 if unknown"),
+    ("trigger_line", "I", "its line"),
+    ("trigger_function", "I", "name id of its function"),
+    ("candidates", "q", "objects walked, as the interpreter says (3.15), else -1"),
+    ("duration", "d", "seconds, as the interpreter says (3.15), else -1"),
+    ("begin", "Q", "'start' reached our last callback: the others have run; 0 if none"),
+    ("end", "Q", "'stop' reached our last callback: the stop ends; 0 if none. Written after the commit word"),
+)
+PASS_YOUNG_FIELDS = 15
+PASS_SIZE = 128
+PASS_FULL = 1  # every field is filled
+PASS_EXPLICIT = 2  # inside a recorded gc.collect() call
+PASS_DISABLED = 4  # gc.isenabled() was false at 'start'
+PASS_FROSTLINE = 8  # started by Frostline itself (boundary, control)
+PASS_NOT_FIRST = 16  # another callback stands before ours: start is late by its time
+
+SPAN_FIELDS = (
+    ("start", "Q", "begin"),
+    ("stop", "Q", "end"),
+    ("thread", "Q", "threading.get_ident() at the end"),
+    ("label", "I", "name id"),
+    ("kind", "H", "SPAN_*"),
+    ("flags", "H", "SPAN_FLAG_*"),
+    ("value0", "q", "attribute, meaning by label; -1 if none"),
+    ("value1", "q", "attribute; -1 if none"),
+    ("task", "Q", "id of the asyncio task or of the two-call token, 0 if none"),
+)
+SPAN_SIZE = 64
+SPAN_SYNC = 1  # one thread ran it from begin to end
+SPAN_ASYNC = 2  # a coroutine: others ran in between
+SPAN_GENERATOR = 3
+SPAN_SPLIT = 4  # begin and end were two calls
+SPAN_FLAG_ERROR = 1  # it ended by an exception
+SPAN_FLAG_PRESET = 2  # wrapped by a preset
+
+MARK_FIELDS = (
+    ("time", "Q", "when it happened, or began"),
+    ("stop", "Q", "when it ended; equal to time for an instant"),
+    ("kind", "I", "MARK_*"),
+    ("flags", "I", "MARK_FLAG_*"),
+    ("thread", "Q", "threading.get_ident()"),
+    ("tid", "I", "native thread id"),
+    ("file", "I", "name id of the caller's file, 0 if none"),
+    ("line", "I", "its line"),
+    ("function", "I", "name id of its function"),
+    ("a", "q", "by kind"),
+    ("b", "q", "by kind"),
+    ("c", "q", "by kind"),
+    ("d", "q", "by kind"),
+    ("e", "q", "by kind"),
+)
+MARK_SIZE = 96
+MARK_ATTACH = 1
+MARK_CLOSE = 2
+MARK_FORK = 3
+MARK_EXEC = 4
+MARK_FREEZE = 5
+MARK_THAW = 6
+MARK_THRESHOLD = 7
+MARK_COLLECT = 8
+MARK_ENABLE = 9
+MARK_DISABLE = 10
+MARK_BOUNDARY = 11
+MARK_POLICY = 12
+MARK_STATE = 13
+MARK_IDENTITY = 14
+MARK_WRAPPED = 15
+MARK_REFUSED = 16
+MARK_REINSTALLED = 17
+MARK_THREAD = 18
+MARK_OTHER_CALLBACK = 19
+MARK_DEAD_COLLECTOR = 20
+MARK_FORKED = 21
+MARK_KINDS = (
+    (MARK_ATTACH, "attach", "recording begins"),
+    (MARK_CLOSE, "close", "recording ends in an orderly way"),
+    (MARK_FORK, "fork", "this process forked (parent's side)"),
+    (MARK_EXEC, "exec", "this process replaces its program"),
+    (MARK_FREEZE, "freeze", "gc.freeze(); a = objects frozen since the start, -1 if not counted"),
+    (MARK_THAW, "thaw", "gc.unfreeze(); a = objects thawed, -1 if not counted"),
+    (MARK_THRESHOLD, "threshold", "gc.set_threshold(); a, b, c = new thresholds"),
+    (MARK_COLLECT, "collect", "explicit gc.collect(); a = generation, b = what it returned, -1 if it raised, c = passes that ran inside the call"),
+    (MARK_ENABLE, "enable", "gc.enable() that changed the state"),
+    (MARK_DISABLE, "disable", "gc.disable() that changed the state"),
+    (MARK_BOUNDARY, "boundary", "start-up ended; a = 1 program, 2 supervisor, 3 integration"),
+    (MARK_POLICY, "policy", "a policy came into force; a = name id of its text"),
+    (MARK_STATE, "state", "one generation's state, at attach and at close: a = generation, b = collections, c = collected, d = uncollectable, e = count. a = 3: thresholds in b, c, d and enabled in e. a = 4: b = freeze count (-1 if not counted), c = other callbacks, d = debug flags"),
+    (MARK_IDENTITY, "identity", "a = name id of role (0 none), b = rank (-1 none), c = where it is from (IDENTITY_*)"),
+    (MARK_WRAPPED, "wrapped", "a span was put on a callable; a = name id of target, b = name id of label"),
+    (MARK_REFUSED, "refused", "a span could not be put on; a = name id of target, b = name id of the reason"),
+    (MARK_REINSTALLED, "reinstalled", "the host had removed our callback; put back"),
+    (MARK_THREAD, "thread", "a thread seen first; a = name id of its name (0 unknown)"),
+    (MARK_OTHER_CALLBACK, "callback", "another callback is in gc.callbacks; a = name id of what it is"),
+    (MARK_DEAD_COLLECTOR, "dead collector", "the collector does not run in this process: it was forked inside a pass"),
+    (MARK_FORKED, "forked", "this process is a fork; a = parent pid, b = parent's series, c = objects frozen at the fork are inherited"),
+)
+MARK_FLAG_LATE = 1  # told by a supervisor: requests may have been in flight
+MARK_FLAG_SPLICE = 2  # frozen without a collect before
+MARK_FLAG_OURS = 4  # Frostline did it
+MARK_FLAG_SKIPPED = 8  # an explicit collect that did nothing: a pass was running
+MARK_FLAG_CLOSING = 16  # a state taken at close
+
+IDENTITY_PROGRAM = 1
+IDENTITY_TITLE = 2
+IDENTITY_MULTIPROCESSING = 3
+IDENTITY_MODULE = 4
+
+NAME_FIELDS = (
+    ("id", "I", "number that other records use; 0 is never used"),
+    ("flags", "H", "NAME_*"),
+    ("length", "H", "bytes used of text"),
+    ("text", "240s", "UTF-8; of a longer text the end"),
+)
+NAME_SIZE = 256
+NAME_TRUNCATED = 1
+
+RECORDS = (
+    (REGION_PASSES, PASS_SIZE, PASS_FIELDS),
+    (REGION_SPANS, SPAN_SIZE, SPAN_FIELDS),
+    (REGION_MARKS, MARK_SIZE, MARK_FIELDS),
+    (REGION_NAMES, NAME_SIZE, NAME_FIELDS),
+)
+PASS = "<" + "".join(code for _, code, _ in PASS_FIELDS)
+PASS_YOUNG = "<" + "".join(code for _, code, _ in PASS_FIELDS[:PASS_YOUNG_FIELDS])
+SPAN = "<" + "".join(code for _, code, _ in SPAN_FIELDS)
+MARK = "<" + "".join(code for _, code, _ in MARK_FIELDS)
+NAME = "<" + "".join(code for _, code, _ in NAME_FIELDS)
+
+#: Regions of the first segment: (kind, record size, capacity). Their sum is FIRST_SEGMENT_SIZE.
+FIRST_REGIONS = (
+    (REGION_NAMES, NAME_SIZE, 40),
+    (REGION_MARKS, MARK_SIZE, 64),
+    (REGION_PASSES, PASS_SIZE, 128),
+    (REGION_SPANS, SPAN_SIZE, 448),
+)
+
+# --- live words' values -------------------------------------------------------------
+STATE_OPENING = 0
+STATE_RECORDING = 1
+STATE_CLOSED = 2
+STATE_OFF = 3
+STATES = ((0, "opening"), (1, "recording"), (2, "closed"), (3, "off"))
+
+OFF_NONE = 0
+OFF_SPACE = 1
+OFF_FOLDER = 2
+OFF_PERMISSION = 3
+OFF_ERROR = 4
+OFF_FREE_THREADED = 5
+OFF_REMOVED = 6
+OFF_REASONS = (
+    (0, "not off"),
+    (1, "no space left where segments are written"),
+    (2, "the folder of the recording is gone"),
+    (3, "no permission to write a segment"),
+    (4, "an error inside the recorder, which switched itself off"),
+    (5, "a free-threaded build: this version does not record it"),
+    (6, "removed by request"),
+)
+
+# --- control ------------------------------------------------------------------------
+OP_PING = 1
+OP_FREEZE = 2
+OP_THAW = 3
+OP_COLLECT = 4
+OP_TUNE = 5
+OP_BOUNDARY = 6
+OPS = (
+    (OP_PING, "ping", "answers; result = monotonic ns"),
+    (OP_FREEZE, "freeze", "splice, no collect; result = -1 (not counted)"),
+    (OP_THAW, "thaw", "unfreeze what we froze; result = 1 if anything was done"),
+    (OP_COLLECT, "collect", "collect generation arg0; result = objects reclaimed"),
+    (OP_TUNE, "tune", "thresholds arg0, arg1, arg2"),
+    (OP_BOUNDARY, "boundary", "start-up has ended, says a supervisor: the policy acts, late"),
+)
+REPLY_NONE = 0
+REPLY_DONE = 1
+REPLY_BUSY = 2
+REPLY_ERROR = 3
+REPLY_UNKNOWN = 4
+REPLY_REFUSED = 5
+REPLIES = (
+    (REPLY_NONE, "no answer yet"),
+    (REPLY_DONE, "done"),
+    (REPLY_BUSY, "busy: a pass is running, ask again"),
+    (REPLY_ERROR, "failed inside the target"),
+    (REPLY_UNKNOWN, "unknown request"),
+    (REPLY_REFUSED, "refused: the policy in force does not allow it"),
+)
+
+# --- files --------------------------------------------------------------------------
+#: In the session folder: a symbolic link to the folder of active segments (tmpfs).
+ACTIVE_LINK = "active"
+
+
+def segment_name(pid: int, series: int, interpreter: int, segment: int) -> str:
+    """File name of one segment; the same in the active folder and in the session folder."""
+    return f"{pid}-{series}-{interpreter}.{segment:04d}{SUFFIX}"
+
+
+# --- redaction ----------------------------------------------------------------------
+SECRET_WORDS = ("key", "token", "secret", "password", "passwd", "pwd", "credential", "auth", "cookie", "dsn")
+REDACTED = "[redacted]"
+
+
+def redact(arguments: "list[str]") -> "list[str]":
+    """A command line that may be shown to strangers.
+
+    Hidden: the value after an option or before-``=`` name with a secret word in it,
+    user-info in URLs, and anything that follows ``Bearer`` or ``Basic``.
+    """
+    shown: list[str] = []
+    hide_next = False
+    for argument in arguments:
+        if hide_next and not argument.startswith("--"):
+            shown.append(REDACTED)
+            hide_next = False
+            continue
+        hide_next = False
+        name, equals, value = argument.partition("=")
+        if _secret(name) and equals and value and " " not in name:
+            shown.append(name + "=" + REDACTED)
+            continue
+        if argument.startswith("-") and not equals and _secret(argument):
+            hide_next = True
+        shown.append(_without_credentials(argument))
+    return shown
+
+
+def _secret(name: str) -> bool:
+    words = name.lower().replace("-", "_").replace(".", "_").split("_")
+    return any(word.endswith(secret) for word in words for secret in SECRET_WORDS)
+
+
+def _without_credentials(text: str) -> str:
+    at = text.find("://")
+    while at >= 0:
+        rest = text[at + 3 :]
+        end = min((i for i in (rest.find(c) for c in "/?# \"'") if i >= 0), default=len(rest))
+        user, sign, host = rest[:end].rpartition("@")
+        if sign and user:
+            text = text[: at + 3] + REDACTED + "@" + host + rest[end:]
+        query = text.find("?", at)
+        if query >= 0:
+            parts = text[query + 1 :].split("&")
+            text = text[: query + 1] + "&".join(_hidden_value(part) for part in parts)
+        at = text.find("://", at + 3)
+    for scheme in ("Bearer ", "Basic ", "bearer ", "basic "):
+        before, found, _ = text.partition(scheme)
+        if found:
+            text = before + found + REDACTED
+    return text
+
+
+def _hidden_value(part: str) -> str:
+    name, equals, value = part.partition("=")
+    return name + "=" + REDACTED if equals and value and _secret(name) else part
