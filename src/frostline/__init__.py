@@ -1,6 +1,7 @@
 """Frostline: the pauses of CPython's cyclic collector, found, explained, removed, proved away."""
 
-from frostline._version import __version__ as __version__
+#: Here and not in a module of its own: a module is a cost in every recorded interpreter.
+__version__ = "0.1.0"
 
 
 def _boot() -> None:
