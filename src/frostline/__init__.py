@@ -1,8 +1,121 @@
-"""Frostline: the pauses of CPython's cyclic collector, found, explained, removed, proved away."""
+"""Frostline: the pauses of CPython's cyclic collector, found, explained, removed, proved away.
+
+Four lines in every process that serves::
+
+    import frostline
+    frostline.install(role="EngineCore", rank=dp_rank)   # reads FROSTLINE_*; inert when nothing asks
+    frostline.startup_complete()                         # the boundary: collect, freeze
+    frostline.shutdown()                                 # thaw
+
+Everything is imported when it is first needed: this file runs in every recorded interpreter.
+"""
+
+import os
 
 #: Here and not in a module of its own: a module is a cost in every recorded interpreter.
 __version__ = "0.1.0"
 
+__all__ = (
+    "begin",
+    "end",
+    "install",
+    "shutdown",
+    "span",
+    "startup_complete",
+    "unwrap",
+    "wrap",
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from frostline.probe.spans import begin as begin
+    from frostline.probe.spans import end as end
+    from frostline.probe.spans import span as span
+    from frostline.probe.spans import unwrap as unwrap
+    from frostline.probe.spans import wrap as wrap
+
 
 def _boot() -> None:
-    """Placeholder until the probe lands."""
+    """The start-up hook's entry: never raises, and does its work once an interpreter."""
+    if os.environ.get("FROSTLINE_DISABLE"):
+        return
+    try:
+        _start(None)
+    except Exception as error:
+        # The host must start whatever happens here; ``status`` reads this variable of the process.
+        os.environ["FROSTLINE_FAILED"] = f"{type(error).__name__}: {error}"
+
+
+def _start(policy: "str | None") -> None:
+    if os.environ.get("FROSTLINE_OUTPUT"):
+        from frostline.probe import hooks
+
+        hooks.start(policy=policy)
+    text = policy or os.environ.get("FROSTLINE_POLICY", "")
+    if text and text != "off":
+        from frostline.policy import engine
+
+        engine.adopt(text)
+
+
+def install(role: "str | None" = None, rank: "int | None" = None, policy: "str | None" = None) -> None:
+    """Makes this process known to Frostline. Idempotent; inert when nothing asks for anything.
+
+    Args:
+        role: what this process is, for example ``"EngineCore"``; the name in every report.
+        rank: its data- or tensor-parallel rank.
+        policy: a policy in the grammar of ``docs/policies.md``; the environment's
+            FROSTLINE_POLICY wins over it, so that an operator can overrule the program.
+
+    Raises:
+        ValueError: ``policy`` (or FROSTLINE_POLICY) is not a policy; the message says what was meant.
+    """
+    if os.environ.get("FROSTLINE_DISABLE"):
+        return
+    _start(os.environ.get("FROSTLINE_POLICY") or policy)
+    if role is None and rank is None:
+        return
+    from frostline.probe import recorder_of_this_process
+
+    recorder = recorder_of_this_process()
+    if recorder is not None:
+        from frostline import format as layout
+        from frostline.probe import hooks
+
+        hooks.identify(recorder, role, -1 if rank is None else rank, layout.IDENTITY_PROGRAM)
+
+
+def startup_complete() -> "int | None":
+    """The boundary: start-up has ended and no request has been admitted yet.
+
+    Under ``freeze`` it collects every generation and freezes what is left, and returns how many
+    objects were frozen since the interpreter's start. Called again it extends what is frozen.
+    Returns None where no policy is in force. Blocks for one full collection: call it before
+    READY is announced, never while requests are served.
+    """
+    from frostline.policy import engine
+
+    return engine.boundary(engine.BY_PROGRAM)
+
+
+def shutdown(collect: bool = True) -> None:
+    """Gives back what the policy took: thaws what was frozen and collects it.
+
+    Args:
+        collect: False skips the collection after the thaw (the next full pass does it).
+
+    Does nothing where nothing was frozen. Not needed at the interpreter's exit.
+    """
+    from frostline.policy import engine
+
+    engine.release(collect)
+
+
+def __getattr__(name: str) -> "Any":
+    if name in ("begin", "end", "span", "unwrap", "wrap"):
+        from frostline.probe import spans
+
+        return getattr(spans, name)
+    raise AttributeError(f"module 'frostline' has no attribute {name!r}")

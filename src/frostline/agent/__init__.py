@@ -1,1 +1,1 @@
-"""agent"""
+"""The part that is loaded into a target on demand: it answers requests."""

@@ -113,7 +113,9 @@ TEXT_KEYS = (
 # record is complete. A zero commit word before a committed slot is a record that was
 # being written (or lost with its writer).
 
-#: A pass of the collector. Young passes fill only the first YOUNG_FIELDS fields.
+#: A pass of the collector. Passes of generations 0 and 1 fill only the first PASS_YOUNG_FIELDS
+#: fields (and others, begin, end where other tools' callbacks are there); PASS_FULL says that all
+#: are filled. The tid of a young pass is found by its thread in marks and full passes.
 PASS_FIELDS = (
     ("start", "Q", "'start' reached us: the stop begins as the process feels it"),
     ("stop", "Q", "'stop' reached us: the pass is over"),
@@ -138,7 +140,7 @@ PASS_FIELDS = (
     ("begin", "Q", "'start' reached our last callback: the others have run; 0 if none"),
     ("end", "Q", "'stop' reached our last callback: the stop ends; 0 if none. Written after the commit word"),
 )
-PASS_YOUNG_FIELDS = 15
+PASS_YOUNG_FIELDS = 8
 PASS_SIZE = 128
 PASS_FULL = 1  # every field is filled
 PASS_EXPLICIT = 2  # inside a recorded gc.collect() call
@@ -253,7 +255,9 @@ RECORDS = (
     (REGION_NAMES, NAME_SIZE, NAME_FIELDS),
 )
 PASS = "<" + "".join(code for _, code, _ in PASS_FIELDS)
-PASS_YOUNG = "<" + "".join(code for _, code, _ in PASS_FIELDS[:PASS_YOUNG_FIELDS])
+#: As the recorder packs them: one call, the commit word last.
+PASS_PACKED = PASS + "8xQ"
+PASS_YOUNG_PACKED = "<QQQqiiiB75xQ"
 SPAN = "<" + "".join(code for _, code, _ in SPAN_FIELDS)
 MARK = "<" + "".join(code for _, code, _ in MARK_FIELDS)
 NAME = "<" + "".join(code for _, code, _ in NAME_FIELDS)

@@ -1,0 +1,66 @@
+"""Answers a request that somebody left in the live words (``docs/format.md``).
+
+Runs in the main thread, between two bytecodes, after SIGURG. The request is a number that grows;
+its operation and arguments are written before it. Nothing here waits, and a request that is not
+understood is answered as such: a hostile caller of the same user can only waste one signal.
+"""
+
+import time
+
+from frostline import format as layout
+from frostline.policy import engine
+from frostline.probe.recorder import Recorder
+
+_WORD = layout.WORD
+_SIGN = 1 << 63
+
+
+def answer(recorder: Recorder) -> None:
+    """Does what the words ask for and writes the reply, its number last."""
+    series = recorder.series
+    if series is None:
+        return
+    words = series.words
+    request = words[_WORD["request"]]
+    if request == words[_WORD["reply"]]:
+        return
+    status, result = _perform(recorder, words)
+    words[_WORD["result"]] = result & (2**64 - 1)
+    words[_WORD["status"]] = status
+    words[_WORD["reply"]] = request
+
+
+def _perform(recorder: Recorder, words: memoryview) -> "tuple[int, int]":
+    operation = words[_WORD["opcode"]]
+    arguments = [_signed(words[_WORD[name]]) for name in ("arg0", "arg1", "arg2")]
+    if operation == layout.OP_PING:
+        return layout.REPLY_DONE, time.monotonic_ns()
+    if recorder.in_flight():
+        # The signal landed inside a pass: the collector's lists are not ours to touch now.
+        return layout.REPLY_BUSY, 0
+    try:
+        if operation == layout.OP_FREEZE:
+            engine.splice()
+            return layout.REPLY_DONE, -1
+        if operation == layout.OP_THAW:
+            return layout.REPLY_DONE, int(engine.release(collect_after=False))
+        if operation == layout.OP_COLLECT:
+            if not 0 <= arguments[0] <= 2:
+                return layout.REPLY_REFUSED, 0
+            found = engine.collect(arguments[0])
+            return (layout.REPLY_DONE, found) if found >= 0 else (layout.REPLY_BUSY, 0)
+        if operation == layout.OP_TUNE:
+            if min(arguments) < 0 or max(arguments) > 2**31 - 1:
+                return layout.REPLY_REFUSED, 0
+            engine.tune(*arguments)
+            return layout.REPLY_DONE, 0
+        if operation == layout.OP_BOUNDARY:
+            count = engine.boundary(engine.BY_SUPERVISOR)
+            return layout.REPLY_DONE, 0 if count is None else count
+    except Exception:
+        return layout.REPLY_ERROR, 0
+    return layout.REPLY_UNKNOWN, 0
+
+
+def _signed(word: int) -> int:
+    return word - 2 * _SIGN if word >= _SIGN else word

@@ -1,0 +1,61 @@
+"""The one place where a process gets its name (A7). Pure: no imports, usable in the target too."""
+
+#: What tells nothing about a process: never used as its name.
+ANONYMOUS = frozenset(("", "python", "python3", "MainProcess", "-c", "-m", "-", "__main__"))
+
+
+def process_name(
+    pid: int,
+    role: str = "",
+    rank: "int | str | None" = None,
+    title: str = "",
+    multiprocessing: str = "",
+    module: str = "",
+    arguments: "tuple[str, ...]" = (),
+) -> str:
+    """Name of a process as everything prints it, such as ``EngineCore dp0 (pid 4711)``.
+
+    The first of these that says something wins: the role that the program gave, the process
+    title, the multiprocessing name, the module or script that runs, the command's first word.
+    An integer rank is shown as ``dp<rank>``, a text as it is (``dp0-tp1``), unless the name
+    already ends in it; a negative one is none.
+    """
+    return f"{process_role(role, rank, title, multiprocessing, module, arguments)} (pid {pid})"
+
+
+def process_role(
+    role: str = "",
+    rank: "int | str | None" = None,
+    title: str = "",
+    multiprocessing: str = "",
+    module: str = "",
+    arguments: "tuple[str, ...]" = (),
+) -> str:
+    """The name without the pid: what is the same for this process in another session."""
+    command = _last_part(arguments[0]) if arguments else ""
+    candidates = (role, title, multiprocessing, _last_part(module), command)
+    name = next((c.strip() for c in candidates if not _anonymous(c.strip())), command or "python")
+    shown = _rank_text(rank)
+    if shown and not name.endswith(shown) and not name.endswith(f"_{shown.lstrip('dp')}"):
+        name = f"{name} {shown}"
+    return name
+
+
+def _anonymous(name: str) -> bool:
+    return name in ANONYMOUS or (name.startswith("python3.") and name[8:].isdigit())
+
+
+def _rank_text(rank: "int | str | None") -> str:
+    if rank is None or rank == "":
+        return ""
+    if isinstance(rank, str):
+        return rank
+    return f"dp{rank}" if rank >= 0 else ""
+
+
+def _last_part(path: str) -> str:
+    """``/srv/app/main.py`` is ``main.py``; a ``__main__.py`` goes by its folder; modules stay whole."""
+    parts = [part for part in path.split("/") if part]
+    if len(parts) > 1 and parts[-1] in ("__main__.py", "__init__.py"):
+        return parts[-2]
+    return parts[-1] if parts else ""

@@ -1,0 +1,308 @@
+"""What runs at each pass and each span.
+
+The functions are closures over plain local variables, not methods: a pass costs two calls of
+``on_collection``, and each attribute look-up in them would be paid by the host. Nothing here
+takes a lock, imports, logs, or keeps an object that the collector tracks.
+"""
+
+import _struct
+import _thread
+import gc
+import sys
+import time
+
+from frostline import format as layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from frostline.probe.recorder import Recorder
+    from frostline.probe.writer import Region, Series
+
+_WORD = layout.WORD
+#: Files whose frames are never the trigger: the stand-ins of ``hooks`` add theirs.
+OURS: set[str] = set()
+#: A callback that is appended while the list is being walked is called at once, and an entry that
+#: is moved makes the interpreter skip another tool's: so ours is only ever appended, this often.
+_MAX_TAILS = 4
+
+
+def make_hot_functions(recorder: "Recorder") -> None:
+    """Binds the recorder's hot functions. Read ``docs/design.md`` ("The callback") before a change.
+
+    What was tried: reading thresholds and ``isenabled`` at each young pass (+0.3 us), the commit
+    word as a store of its own (+0.1 us), a flag list shared with the wrappers (+0.05 us).
+    """
+    pack_young = _struct.Struct(layout.PASS_YOUNG_PACKED).pack_into
+    pack_full = _struct.Struct(layout.PASS_PACKED).pack_into
+    pack_span = _struct.Struct(layout.SPAN + "Q").pack_into
+    clock = time.monotonic_ns
+    get_count = gc.get_count
+    get_ident = _thread.get_ident
+    get_native_id = _thread.get_native_id
+    get_threshold = gc.get_threshold
+    is_enabled = gc.isenabled
+    frame = sys._getframe
+    interrupt_main = _thread.interrupt_main
+    callbacks = gc.callbacks
+    fetch = next
+    get_length = len
+
+    series: "Series | None" = None
+    passes: "Region | None" = None
+    spans: "Region | None" = None
+    # limit[0] is where the pass region ends; in a forked child, even one forked by C, it reads 0.
+    limit: "memoryview | list[int]" = recorder.alive if recorder.alive is not None else [0, 0]
+    buffer: memoryview = memoryview(bytearray(8)).cast("B")
+    offset = slot = start = thread = begin = count0 = count1 = count2 = pending = retry_at = 0
+
+    def on_collection(phase: str, info: "dict[str, int]") -> None:
+        nonlocal start, thread, count0, count1, count2, slot, offset
+        try:
+            if phase == "start":
+                count0, count1, count2 = get_count()
+                thread = get_ident()
+                start = clock()
+            elif start:
+                stop = clock()
+                if offset >= limit[0] and not roll():
+                    start = 0
+                    return
+                if info["generation"] == 2:
+                    full(stop, info)
+                else:
+                    slot += 1
+                    pack_young(
+                        buffer,
+                        offset,
+                        start,
+                        stop,
+                        thread,
+                        info["collected"],
+                        count0,
+                        count1,
+                        count2,
+                        info["generation"],
+                        slot,
+                    )
+                    offset += 128
+                start = 0
+                if callbacks[-1] is not on_collection:
+                    others()
+        except BaseException as error:
+            failed(error)
+
+    def full(stop: int, info: "dict[str, int]") -> None:
+        """A pass of the oldest generation: rare, so everything that may explain it is written."""
+        nonlocal slot, offset
+        file = line = function = 0
+        try:
+            at = frame(2)
+        except ValueError:
+            pass  # no Python frame: the interpreter is ending
+        else:
+            while at.f_code.co_filename in OURS and at.f_back is not None:
+                at = at.f_back  # our own stand-in for gc.collect: its caller is meant
+            file = recorder.name_id(at.f_code.co_filename)
+            function = recorder.name_id(at.f_code.co_name)
+            line = at.f_lineno or 0
+        flags = layout.PASS_FULL | (0 if is_enabled() else layout.PASS_DISABLED)
+        if callbacks[0] is not on_collection:
+            flags |= layout.PASS_NOT_FIRST
+        threshold0, threshold1, threshold2 = get_threshold()
+        slot += 1
+        pack_full(
+            buffer,
+            offset,
+            start,
+            stop,
+            thread,
+            info["collected"],
+            count0,
+            count1,
+            count2,
+            info["generation"],
+            flags,
+            0,
+            get_native_id(),
+            info["uncollectable"],
+            threshold0,
+            threshold1,
+            threshold2,
+            file,
+            line,
+            function,
+            info.get("candidates", -1),
+            info.get("duration", -1.0),
+            0,
+            0,
+            slot,
+        )
+        offset += 128
+
+    def others() -> None:
+        """Other tools' callbacks stand behind ours: note how many, and measure them by a tail."""
+        nonlocal pending
+        foreign = 0
+        for callback in callbacks:
+            if callback is not on_collection and callback is not on_tail:
+                foreign += 1
+        last = offset - 128
+        buffer[last + 46 : last + 48] = min(foreign, 65535).to_bytes(2, "little")
+        if begin > start_of_last():
+            buffer[last + 96 : last + 104] = begin.to_bytes(8, "little")
+        pending = last
+        if callbacks[-1] is not on_tail:
+            if recorder.tails < _MAX_TAILS:
+                recorder.tails += 1
+                callbacks.append(on_tail)
+            recorder.note_other_callbacks()
+
+    def start_of_last() -> int:
+        return int.from_bytes(buffer[offset - 128 : offset - 120], "little")
+
+    def on_tail(phase: str, info: "dict[str, int]") -> None:
+        nonlocal begin, pending
+        try:
+            if phase == "start":
+                begin = clock()
+            elif pending:
+                buffer[pending + 104 : pending + 112] = clock().to_bytes(8, "little")
+                if callbacks[-1] is on_tail:
+                    pending = 0
+        except BaseException as error:
+            failed(error)
+
+    def failed(error: BaseException) -> None:
+        """What is raised in a callback never reaches the host; what belongs to the host is passed on."""
+        nonlocal start
+        start = 0
+        if isinstance(error, RecursionError):
+            if series is not None:
+                series.words[_WORD["lost_passes"]] += 1
+        elif isinstance(error, KeyboardInterrupt):
+            interrupt_main()  # Ctrl-C arrived while we ran: the interpreter would swallow it here
+        elif isinstance(error, Exception):
+            recorder.switch_off(layout.OFF_ERROR, 0)
+        else:
+            raise error
+
+    def roll() -> bool:
+        """The pass region is full, or this is a child of a fork that ran no at-fork hook."""
+        nonlocal passes, buffer, offset, slot
+        if forked_raw():
+            return passes is not None
+        if series is None or passes is None:
+            return False
+        grown = grow(passes, "lost_passes")
+        if grown is None:
+            return False
+        passes = grown
+        buffer, offset, slot = passes.buffer, passes.base, 0
+        limit[0] = passes.end
+        return True
+
+    def grow(full_region: "Region", lost: str) -> "Region | None":
+        """The next segment, or None, counted as lost. After a failure it is not tried for a second:
+        a full disk must not cost the host three system calls an event.
+        """
+        nonlocal retry_at
+        assert series is not None
+        if clock() >= retry_at:
+            try:
+                return series.grow(full_region)
+            except OSError as error:
+                retry_at = clock() + 1_000_000_000
+                series.note_failure(error)
+        series.count(lost)
+        return None
+
+    def forked_raw() -> bool:
+        if limit[1] or series is None or recorder.alive is None:
+            return False
+        recorder.reopen_in_child()
+        return True
+
+    def record_span(
+        begun: int, stop: int, label: int, kind: int, flags: int, value0: int, value1: int, task: int
+    ) -> None:
+        nonlocal spans
+        region = spans
+        if region is None:
+            return
+        try:
+            if not limit[1]:
+                forked_raw()
+                region = spans
+                if region is None:
+                    return
+            number = fetch(region.slots, -1)
+            while number < 0:
+                grown = grow(region, "lost_spans")
+                if grown is None:
+                    return
+                spans = region = grown
+                number = fetch(region.slots, -1)
+            pack_span(
+                region.buffer,
+                region.base + number * 64,
+                begun,
+                stop,
+                get_ident(),
+                label,
+                kind,
+                flags,
+                value0,
+                value1,
+                task,
+                number + 1,
+            )
+        except Exception:
+            if series is not None:
+                series.words[_WORD["lost_spans"]] += 1
+
+    def position() -> "tuple[Region | None, int]":
+        return passes, slot
+
+    def flag_since(place: "tuple[Region | None, int]", flags: int) -> int:
+        """Sets flags in the passes that this thread has run since ``place``; returns how many."""
+        region, first = place
+        flagged = 0
+        mine = get_ident()
+        while region is not None and passes is not None:
+            until = slot if region is passes else region.capacity
+            for number in range(first, until):
+                at = region.base + number * 128
+                if int.from_bytes(region.buffer[at + 16 : at + 24], "little") == mine:
+                    region.buffer[at + 45] |= flags
+                    flagged += 1
+            if region is passes:
+                break
+            region, first = passes, 0
+        return flagged
+
+    def in_flight() -> int:
+        """The thread that is inside a pass, 0 for none."""
+        return thread if start or (pending and callbacks and callbacks[-1] is on_tail) else 0
+
+    def use(new: "Series | None") -> None:
+        nonlocal series, passes, spans, buffer, offset, slot, start, pending
+        series = new
+        if new is None:
+            passes = spans = None
+            start = pending = 0  # a pass in flight belongs to the file that is left
+            limit[0] = limit[1] = 0
+            return
+        passes = new.regions[layout.REGION_PASSES]
+        spans = new.regions[layout.REGION_SPANS]
+        buffer, offset, slot = passes.buffer, passes.base, 0
+        limit[0] = passes.end
+        limit[1] = 1
+
+    recorder.position = position
+    recorder.flag_since = flag_since
+    recorder.in_flight = in_flight
+    recorder.grow = grow
+    recorder.on_collection = on_collection
+    recorder.on_tail = on_tail
+    recorder.record_span = record_span
+    recorder.use = use

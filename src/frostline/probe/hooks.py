@@ -1,0 +1,313 @@
+"""Where the host calls us: start, exit, fork, exec, the functions of ``gc``, and the poke.
+
+Everything here is installed by ``start`` and only where a recording or a policy was asked for.
+The stand-ins for ``gc.collect`` and its neighbours name the caller; they change nothing, and
+what they miss (C code, references taken earlier) is still recorded as a pass.
+"""
+
+import _signal  # type: ignore[import-not-found]
+import _thread
+import atexit
+import gc
+import os
+import time
+
+from frostline import format as layout
+from frostline import probe
+from frostline.probe import callback
+from frostline.probe.recorder import Recorder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType, ModuleType
+    from typing import Any
+
+#: The interpreter's own functions, for whoever must not be recorded as the host.
+real_collect = gc.collect
+real_freeze = gc.freeze
+real_unfreeze = gc.unfreeze
+real_set_threshold = gc.set_threshold
+
+_WORD = layout.WORD
+_callable = callable
+
+
+class _StandIn:
+    """Takes the place of a function of ``gc``. No descriptor, so ``class K: c = gc.collect`` works."""
+
+    def __init__(self, real: "Callable[..., Any]", recorder: Recorder) -> None:
+        self.__wrapped__ = real
+        self.__name__ = real.__name__
+        self.__qualname__ = real.__qualname__
+        self.__module__ = "gc"
+        self.__doc__ = real.__doc__
+        self._recorder = recorder
+
+    def __reduce__(self) -> str:
+        return self.__name__  # pickles as gc.collect does: by its name
+
+    def __repr__(self) -> str:
+        return repr(self.__wrapped__)
+
+
+class _Collect(_StandIn):
+    def __call__(self, *args: "Any", **keywords: "Any") -> "Any":
+        recorder = self._recorder
+        if not recorder.recording:
+            return self.__wrapped__(*args, **keywords)
+        if not recorder.in_flight():
+            recorder.ensure_callback()
+        place = recorder.position()
+        begun = time.monotonic_ns()
+        result = -1
+        try:
+            result = self.__wrapped__(*args, **keywords)
+            return result
+        finally:
+            _quietly(self._write, recorder, place, begun, result, args, keywords)
+
+    def _write(
+        self, recorder: Recorder, place: "Any", begun: int, result: int, args: "Any", keywords: "Any"
+    ) -> None:
+        passes = recorder.flag_since(place, layout.PASS_EXPLICIT)
+        generation = args[0] if args else keywords.get("generation", 2)
+        recorder.mark(
+            layout.MARK_COLLECT,
+            0 if passes else layout.MARK_FLAG_SKIPPED,
+            generation,
+            result,
+            passes,
+            begun=begun,
+            caller=_caller(),
+        )
+
+
+class _Switch(_StandIn):
+    """``enable`` and ``disable``: a mark only where the state changes, since some libraries toggle."""
+
+    def __call__(self) -> None:
+        before = gc.isenabled()
+        self.__wrapped__()
+        if gc.isenabled() != before:
+            kind = layout.MARK_DISABLE if before else layout.MARK_ENABLE
+            _quietly(_write_mark, self._recorder, kind, 0)
+
+
+class _SetThreshold(_StandIn):
+    def __call__(self, *args: "Any") -> None:
+        self.__wrapped__(*args)
+        _quietly(_write_mark, self._recorder, layout.MARK_THRESHOLD, 0, *gc.get_threshold())
+
+
+class _Freeze(_StandIn):
+    def __call__(self) -> None:
+        self.__wrapped__()
+        # Counting what was frozen walks the permanent generation (10-30 ms a million): never here.
+        _quietly(_write_mark, self._recorder, layout.MARK_FREEZE, 0, -1)
+
+
+class _Unfreeze(_StandIn):
+    def __call__(self) -> None:
+        self.__wrapped__()
+        _quietly(_write_mark, self._recorder, layout.MARK_THAW, 0, -1)
+
+
+_STAND_INS = (
+    ("collect", _Collect),
+    ("freeze", _Freeze),
+    ("unfreeze", _Unfreeze),
+    ("set_threshold", _SetThreshold),
+    ("enable", _Switch),
+    ("disable", _Switch),
+)
+
+
+def _quietly(function: "Callable[..., Any]", *args: "Any") -> None:
+    """Runs a part of ours inside a call of the host's; what goes wrong is ours alone."""
+    try:
+        function(*args)
+    except Exception:
+        recorder = probe.recorder_of_this_process()
+        if recorder is not None and recorder.series is not None:
+            recorder.series.count("lost_marks")
+
+
+def _write_mark(recorder: Recorder, kind: int, flags: int, *values: int) -> None:
+    recorder.mark(kind, flags, *values, caller=_caller())
+
+
+def _caller() -> "FrameType | None":
+    """The nearest frame that is not of this package's recorder."""
+    import sys
+
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename in callback.OURS:
+        frame = frame.f_back
+    return frame
+
+
+def _stand_in(recorder: Recorder) -> None:
+    callback.OURS.add(_caller.__code__.co_filename)
+    for name, kind in _STAND_INS:
+        current = getattr(gc, name)
+        if not isinstance(current, _StandIn):
+            setattr(gc, name, kind(current, recorder))
+    for name in ("execv", "execve"):
+        function = getattr(os, name)
+        if not hasattr(function, "__wrapped__"):
+            setattr(os, name, _announce_exec(function, recorder))
+
+
+def _announce_exec(real: "Callable[..., Any]", recorder: Recorder) -> "Callable[..., Any]":
+    """``os.execvp`` and its family end in these two; the new program opens a series of its own."""
+
+    def execute(*args: "Any", **keywords: "Any") -> "Any":
+        _quietly(_write_mark, recorder, layout.MARK_EXEC, 0)
+        return real(*args, **keywords)
+
+    execute.__name__ = execute.__qualname__ = real.__name__
+    execute.__doc__ = real.__doc__
+    execute.__module__ = "os"
+    execute.__wrapped__ = real  # type: ignore[attr-defined]
+    return execute
+
+
+def undo_stand_ins() -> None:
+    """Puts the interpreter's own functions back."""
+    for name, _ in _STAND_INS:
+        current = getattr(gc, name)
+        if isinstance(current, _StandIn):
+            setattr(gc, name, current.__wrapped__)
+
+
+# --- fork, multiprocessing, exit ----------------------------------------------------
+def _after_fork_in_child() -> None:
+    recorder = probe.recorder_of_this_process()
+    if recorder is not None:
+        _quietly(recorder.reopen_in_child)
+
+
+def _after_fork_in_parent() -> None:
+    recorder = probe.recorder_of_this_process()
+    if recorder is not None and recorder.recording:
+        _quietly(recorder.mark, layout.MARK_FORK)
+
+
+def _close() -> None:
+    recorder = probe.recorder_of_this_process()
+    if recorder is not None:
+        _quietly(recorder.close)
+
+
+def _in_multiprocessing_child(_: object) -> None:
+    """Runs in each child of multiprocessing, of every start method, once it knows its name."""
+    import sys
+
+    recorder = probe.recorder_of_this_process()
+    process = sys.modules.get("multiprocessing.process")
+    util = sys.modules.get("multiprocessing.util")
+    if recorder is None or process is None or util is None:
+        return
+    name = process.current_process().name
+    _quietly(identify, recorder, name, -1, layout.IDENTITY_MULTIPROCESSING)
+    if not probe.MULTIPROCESSING_RUNS_ATEXIT:
+        util.Finalize(None, _close, exitpriority=-1000)
+
+
+def _watch_multiprocessing(util: "ModuleType") -> None:
+    util.register_after_fork(_in_multiprocessing_child, _in_multiprocessing_child)
+
+
+def identify(recorder: Recorder, role: "str | None", rank: int, source: int) -> None:
+    """Records who this process is (row A7); the reader makes the name."""
+    recorder.mark(layout.MARK_IDENTITY, 0, recorder.name_id(role) if role else 0, rank, source)
+
+
+# --- the poke -----------------------------------------------------------------------
+_previous_handler: "Any" = None
+
+
+def _on_poke(signum: int, frame: "FrameType | None") -> None:
+    """SIGURG: somebody may have left a request in our live words."""
+    recorder = probe.recorder_of_this_process()
+    series = recorder.series if recorder is not None else None
+    if recorder is not None and series is not None:
+        words = series.words
+        if words[_WORD["request"]] != words[_WORD["reply"]]:
+            _quietly(_answer, recorder)
+    if _callable(_previous_handler):
+        _previous_handler(signum, frame)
+
+
+def _answer(recorder: Recorder) -> None:
+    from frostline.agent import control
+
+    control.answer(recorder)
+
+
+def _install_handler(recorder: Recorder) -> None:
+    global _previous_handler
+    series = recorder.series
+    if series is None or not recorder.recording:
+        return
+    try:
+        previous = _signal.signal(_signal.SIGURG, _on_poke)
+    except (ValueError, OSError):
+        return  # not the main thread, or a sub-interpreter: no control here, and the words say so
+    if previous is not _on_poke:
+        _previous_handler = previous
+    series.words[_WORD["handler"]] = 1
+    recorder.control = True
+
+
+# --- start --------------------------------------------------------------------------
+_started = False
+
+
+def start(session: "str | None" = None, policy: "str | None" = None) -> "Recorder | None":
+    """Starts to record this interpreter, once. Reads FROSTLINE_*; arguments win over it.
+
+    Raises nothing that an interpreter's start should see; a failure leaves the recorder off.
+    """
+    global _started
+    environment = os.environ
+    session = session or environment.get("FROSTLINE_OUTPUT")
+    if _started or not session or not probe.SUPPORTED:
+        return probe.recorder_of_this_process()
+    _started = True
+    policy = policy or environment.get("FROSTLINE_POLICY") or "off"
+    retention = environment.get("FROSTLINE_RETENTION", "")
+    recorder = Recorder(os.path.abspath(session), policy, int(retention) if retention.isdecimal() else 0)
+    probe.set_recorder(recorder)
+    recorder.attach()
+    os.register_at_fork(after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+    atexit.register(_close)
+    if not recorder.recording:
+        return recorder
+    _stand_in(recorder)
+    rank = environment.get("FROSTLINE_RANK", "")
+    if environment.get("FROSTLINE_ROLE") or rank:
+        identify(
+            recorder,
+            environment.get("FROSTLINE_ROLE"),
+            int(rank) if rank.isdecimal() else -1,
+            layout.IDENTITY_PROGRAM,
+        )
+    if environment.get("FROSTLINE_CONTROL", "on") != "off" and _thread.get_ident() == _main_thread():
+        _install_handler(recorder)
+    from frostline.probe import imports
+
+    imports.watch("multiprocessing.util", _watch_multiprocessing)
+    imports.watch_spans(environment.get("FROSTLINE_SPANS", ""), environment.get("FROSTLINE_PRESETS", ""))
+    return recorder
+
+
+def _main_thread() -> int:
+    """Ident of the main thread: ``threading`` knows it, else nobody has started a second one."""
+    import sys
+
+    threading = sys.modules.get("threading")
+    if threading is None:
+        return _thread.get_ident()
+    return int(threading.main_thread().ident or 0)

@@ -1,0 +1,260 @@
+"""The recorder of one interpreter: its life through forks, its marks and its names.
+
+What runs at each pass and each span is in ``callback``.
+"""
+
+import _thread
+import gc
+import time
+
+from frostline import format as layout
+from frostline import probe
+from frostline.probe.callback import make_hot_functions
+from frostline.probe.writer import Region, Series, pack_mark, pack_name, wiped_on_fork
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+_WORD = layout.WORD
+_TEXT_LIMIT = 240
+
+
+class Recorder:
+    """Records this interpreter. Made once; follows the process through forks.
+
+    ``record_span``, ``mark`` and ``name_id`` may be called from any thread, from a signal
+    handler, and while a pass runs. They do nothing once recording is off.
+    """
+
+    def __init__(self, session: str, policy: str = "off", retention: int = 0) -> None:
+        self.session = session
+        self.policy = policy
+        self.retention = retention
+        self.series: Series | None = None
+        self.frozen_at_attach = 0
+        self.names: dict[str, int] = {}
+        self._ids = iter(range(1, 1 << 31))
+        self._other_callbacks: set[int] = set()
+        self.tails = 0
+        self.control = False
+        self.alive = wiped_on_fork()
+        make_hot_functions(self)
+        self._open(0)
+
+    # Set by make_hot_functions; declared for the type checker.
+    on_collection: "Callable[[str, dict[str, int]], None]"
+    on_tail: "Callable[[str, dict[str, int]], None]"
+    record_span: "Callable[[int, int, int, int, int, int, int, int], None]"
+    use: "Callable[[Series | None], None]"
+    position: "Callable[[], tuple[Region | None, int]]"
+    flag_since: "Callable[[tuple[Region | None, int], int], int]"
+    in_flight: "Callable[[], int]"
+    grow: "Callable[[Region, str], Region | None]"
+
+    # --- life ----------------------------------------------------------------------
+    def _open(self, parent_series: int) -> None:
+        """Opens a series and starts to write; on failure the recorder is off and the host goes on."""
+        try:
+            series = Series(self.session, self.policy, self.retention, parent_series)
+        except OSError:
+            self.switch_off(layout.OFF_ERROR, 0)
+            return
+        self.series = series
+        series.words[_WORD["retention"]] = self.retention
+        if probe.FREE_THREADED:
+            # A range iterator is no atomic counter without the GIL: refuse rather than lose records.
+            self.switch_off(layout.OFF_FREE_THREADED, 0)
+            return
+        series.words[_WORD["state"]] = layout.STATE_RECORDING
+        if self.alive is not None:
+            self.alive[1] = 1
+        self.use(series)
+
+    def attach(self) -> None:
+        """Puts the callback in and records the collector's state (row B4)."""
+        if not self.recording or self.on_collection in gc.callbacks:
+            return
+        gc.callbacks.insert(0, self.on_collection)
+        self.frozen_at_attach = gc.get_freeze_count()
+        self.mark(layout.MARK_ATTACH)
+        self._state(0, self.frozen_at_attach)
+        self.note_other_callbacks()
+
+    def reopen_in_child(self) -> None:
+        """After a fork: a file of the child's own, and no pass in flight."""
+        parent = self.series
+        dead = self.in_flight()
+        self.use(None)
+        self.series = None
+        if parent is None or (parent.words[_WORD["state"]] != layout.STATE_RECORDING):
+            return
+        self._open(parent.series)
+        if self.series is None:
+            return
+        # Ids that wrappers hold stay valid: the child's own file says again what they mean.
+        for text, number in list(self.names.items()):
+            self._write_name(text, number)
+        self.series.words[_WORD["handler"]] = int(self.control)  # signal handlers survive a fork
+        self.mark(layout.MARK_FORKED, a=parent.pid, b=parent.series)
+        self._state(0, -1)
+        if dead and dead != _thread.get_ident():
+            # Another thread of the parent was inside a pass. CPython's "collecting" flag was copied
+            # and the thread that would clear it does not exist here.
+            self.mark(layout.MARK_DEAD_COLLECTOR)
+
+    @property
+    def recording(self) -> bool:
+        series = self.series
+        return series is not None and series.words[_WORD["state"]] == layout.STATE_RECORDING
+
+    def switch_off(self, reason: int, errno: int) -> None:
+        """Stops writing for good and leaves the reason where a reader finds it."""
+        self.use(None)
+        series = self.series
+        if series is not None:
+            series.words[_WORD["off_errno"]] = errno
+            series.words[_WORD["off_reason"]] = reason
+            series.words[_WORD["state"]] = layout.STATE_OFF
+
+    def close(self) -> None:
+        """The orderly end: last state, callback out. Never called from a callback."""
+        if not self.recording:
+            return
+        present = self.on_collection in gc.callbacks
+        self._state(layout.MARK_FLAG_CLOSING, gc.get_freeze_count())
+        self.mark(layout.MARK_CLOSE, a=int(present))
+        self.remove_callbacks()
+        series = self.series
+        assert series is not None
+        series.words[_WORD["closed"]] = time.monotonic_ns()
+        series.words[_WORD["state"]] = layout.STATE_CLOSED
+        self.use(None)
+
+    def remove_callbacks(self) -> None:
+        gc.callbacks[:] = [c for c in gc.callbacks if c is not self.on_collection and c is not self.on_tail]
+
+    def ensure_callback(self) -> None:
+        """Puts our callbacks back where the host replaced the list. Never while a pass runs."""
+        callbacks = gc.callbacks
+        if not self.recording or (callbacks and callbacks[-1] is self.on_collection):
+            return
+        if self.on_collection not in callbacks:
+            callbacks.insert(0, self.on_collection)
+            self.mark(layout.MARK_REINSTALLED)
+        if callbacks[-1] is not self.on_collection and callbacks[-1] is not self.on_tail:
+            while self.on_tail in callbacks:
+                callbacks.remove(self.on_tail)
+            callbacks.append(self.on_tail)
+            self.note_other_callbacks()
+
+    # --- records -------------------------------------------------------------------
+    def _reserve(self, kind: int) -> "tuple[Region, int] | None":
+        """A region with a free slot in it, and the slot. None when recording is off or has no room."""
+        series = self.series
+        if series is None:
+            return None
+        region = series.regions[kind]
+        while True:
+            slot = next(region.slots, -1)
+            if slot >= 0:
+                return region, slot
+            grown = self.grow(region, "lost_marks")
+            if grown is None:
+                return None
+            region = grown
+
+    def name_id(self, text: str) -> int:
+        """The number that stands for a text in records; written once a process."""
+        number = self.names.get(text)
+        if number is None:
+            number = next(self._ids)
+            self._write_name(text, number)
+            self.names[text] = number
+        return number
+
+    def _write_name(self, text: str, number: int) -> None:
+        place = self._reserve(layout.REGION_NAMES)
+        if place is None:
+            return
+        region, slot = place
+        encoded = text.encode("utf-8", "replace")
+        flags = 0
+        if len(encoded) > _TEXT_LIMIT:
+            encoded = encoded[-_TEXT_LIMIT:]  # of a path the end tells more
+            flags = layout.NAME_TRUNCATED
+        offset = region.base + slot * layout.NAME_SIZE
+        pack_name(region.buffer, offset, number, flags, len(encoded), encoded, slot + 1)
+
+    def mark(
+        self,
+        kind: int,
+        flags: int = 0,
+        a: int = 0,
+        b: int = 0,
+        c: int = 0,
+        d: int = 0,
+        e: int = 0,
+        *,
+        begun: int = 0,
+        caller: "FrameType | None" = None,
+    ) -> None:
+        """Writes a mark. ``caller`` is the frame to name, ``begun`` the start where it took time."""
+        place = self._reserve(layout.REGION_MARKS)
+        if place is None:
+            return
+        region, slot = place
+        now = time.monotonic_ns()
+        file = line = function = 0
+        if caller is not None:
+            code = caller.f_code
+            file = self.name_id(code.co_filename)
+            function = self.name_id(code.co_name)
+            line = caller.f_lineno or 0
+        pack_mark(
+            region.buffer,
+            region.base + slot * layout.MARK_SIZE,
+            begun or now,
+            now,
+            kind,
+            flags,
+            _thread.get_ident(),
+            _thread.get_native_id(),
+            file,
+            line,
+            function,
+            a,
+            b,
+            c,
+            d,
+            e,
+            slot + 1,
+        )
+
+    def _state(self, flags: int, frozen: int) -> None:
+        """The collector's whole state as marks: a generation each, thresholds, freeze count."""
+        counts = gc.get_count()
+        for generation, stats in enumerate(gc.get_stats()):
+            self.mark(
+                layout.MARK_STATE,
+                flags,
+                generation,
+                stats["collections"],
+                stats["collected"],
+                stats["uncollectable"],
+                counts[generation],
+            )
+        self.mark(layout.MARK_STATE, flags, 3, *gc.get_threshold(), int(gc.isenabled()))
+        others = len(gc.callbacks) - sum(c is self.on_collection or c is self.on_tail for c in gc.callbacks)
+        self.mark(layout.MARK_STATE, flags, 4, frozen, others, gc.get_debug())
+
+    def note_other_callbacks(self) -> None:
+        """Names each foreign callback once."""
+        for callback in gc.callbacks:
+            if callback is self.on_collection or callback is self.on_tail or id(callback) in self._other_callbacks:
+                continue
+            self._other_callbacks.add(id(callback))
+            owner = getattr(callback, "__module__", None) or type(callback).__module__
+            name = getattr(callback, "__qualname__", None) or type(callback).__qualname__
+            self.mark(layout.MARK_OTHER_CALLBACK, a=self.name_id(f"{owner}.{name}"))
