@@ -20,7 +20,7 @@ from frostline.probe.recorder import Recorder
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType, ModuleType
+    from types import FrameType
     from typing import Any
 
 #: The interpreter's own functions, for whoever must not be recorded as the host.
@@ -215,7 +215,7 @@ def _in_multiprocessing_child(_: object) -> None:
         util.Finalize(None, _close, exitpriority=-1000)
 
 
-def _watch_multiprocessing(util: "ModuleType") -> None:
+def _watch_multiprocessing(util: "Any") -> None:
     util.register_after_fork(_in_multiprocessing_child, _in_multiprocessing_child)
 
 
@@ -299,7 +299,7 @@ def start(session: "str | None" = None, policy: "str | None" = None) -> "Recorde
     from frostline.probe import imports
 
     imports.watch("multiprocessing.util", _watch_multiprocessing)
-    imports.watch_spans(environment.get("FROSTLINE_SPANS", ""), environment.get("FROSTLINE_PRESETS", ""))
+    imports.arm(environment.get("FROSTLINE_SPANS", ""), environment.get("FROSTLINE_PRESETS", "auto"))
     return recorder
 
 
