@@ -1,0 +1,27 @@
+"""Shared fixtures. Everything else lives beside the tests that use it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests import interpreters
+
+
+def pytest_report_header() -> str:
+    return "targets run on CPython " + ", ".join(map(str, interpreters.found()))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    terminalreporter.write_line("targets ran on CPython " + ", ".join(map(str, interpreters.found())))
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A developer who runs the suite under Frostline must not record it into their session."""
+    for name in list(os.environ):
+        if name.startswith("FROSTLINE_") and name != "FROSTLINE_PYTHONS":
+            monkeypatch.delenv(name)
+    yield
