@@ -1,0 +1,47 @@
+"""``python -m frostline.demo serve`` and ``... drive``: the server and its load, without the commands."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m frostline.demo", description=__doc__)
+    commands = parser.add_subparsers(required=True, dest="command")
+    server = commands.add_parser("serve", help="run the reference server")
+    server.add_argument("--host", default="127.0.0.1")
+    server.add_argument("--port", type=int, default=0, help="0: the kernel chooses")
+    server.add_argument("--scale", type=float, default=1.0, help="size of the heaps")
+    server.add_argument("--workers", type=int, default=1)
+    server.add_argument("--seed", type=int, default=0, help="of the model's weights")
+    server.add_argument("--announce", type=Path, help="file to write the address to")
+    client = commands.add_parser("drive", help="send it load, with an open loop")
+    client.add_argument("url")
+    client.add_argument("--rate", type=float, default=16.0, help="requests a second")
+    client.add_argument("--seconds", type=float, default=30.0)
+    client.add_argument("--warm-up", type=float, default=2.0, help="seconds before, not counted")
+    client.add_argument("--seed", type=int, default=0, help="of the plan")
+    client.add_argument("--tokens", type=int, default=32, help="mean length of an answer")
+    client.add_argument("--logprobs", type=int, default=20, help="likeliest tokens asked for with each")
+    client.add_argument("--output", type=Path, help="file for every request's times")
+    chosen = parser.parse_args(arguments)
+    if chosen.command == "serve":
+        from frostline.demo.front_end import serve
+        from frostline.demo.launch import Settings
+
+        settings = Settings(scale=chosen.scale, workers=chosen.workers, seed=chosen.seed)
+        return serve(settings, chosen.host, chosen.port, chosen.announce)
+    from frostline.demo.drive import Load, describe, drive
+
+    load = Load(
+        rate=chosen.rate, seconds=chosen.seconds, warm_up=chosen.warm_up, seed=chosen.seed,
+        tokens=chosen.tokens, logprobs=chosen.logprobs,
+    )  # fmt: skip
+    print(describe(drive(chosen.url, load, chosen.output)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

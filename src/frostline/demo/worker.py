@@ -1,0 +1,98 @@
+"""A worker: the model's forward pass, one step at a time."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import msgspec
+import numpy as np
+import zmq
+
+import frostline
+from frostline.demo import heap
+from frostline.demo.launch import Ended, Lifeline, Settings, open_socket, remove_folder, tell
+from frostline.demo.model import Rows, Transformer, choose
+from frostline.demo.protocol import (
+    FromWorker,
+    Loaded,
+    ProcessReady,
+    Sampled,
+    StartupComplete,
+    StartupDone,
+    Step,
+    StepDone,
+    Stop,
+    ToWorker,
+)
+
+
+class Worker:
+    """Answers the engine's messages, one reply each."""
+
+    def __init__(self, settings: Settings, rank: int, alive: Lifeline) -> None:
+        self.rank = rank
+        self.model = Transformer(settings.seed)
+        self.ballast = heap.fill("Worker", settings.scale, alive.check)
+        # What was sampled for each sequence, as penalties and seeded replays need it. It is
+        # dropped in bulk when the engine releases sequences: long after the young generations
+        # have passed it on, so it counts towards the next full pass although it is no garbage.
+        self.history: dict[int, list[Sampled]] = {}
+
+    def answer(self, message: ToWorker) -> FromWorker:
+        if isinstance(message, Step):
+            with frostline.span("execute model"):
+                return self.step(message)
+        assert isinstance(message, StartupComplete)
+        tracked = heap.tracked()
+        frozen = frostline.startup_complete()
+        return StartupDone(ProcessReady("Worker", self.rank, os.getpid(), tracked, frozen))
+
+    def step(self, step: Step) -> StepDone:
+        for sequence in step.released:
+            self.history.pop(sequence, None)
+        batch = [
+            Rows(
+                np.frombuffer(piece.tokens, np.intc).astype(np.int64),
+                piece.start,
+                np.frombuffer(piece.blocks, np.int64),
+            )
+            for piece in step.pieces
+        ]
+        logits = self.model.forward(batch)
+        chosen = []
+        for row, (piece, rows) in enumerate(zip(step.pieces, batch, strict=True)):
+            if piece.sampling is not None:
+                sampled = choose(logits[row], piece.sequence, rows.end, piece.sampling)
+                self.history.setdefault(piece.sequence, []).append(sampled)
+                chosen.append(sampled)
+        return StepDone(chosen)
+
+
+def main(settings: Settings, rank: int, address: str) -> None:
+    """Entry point of the spawned process."""
+    frostline.install(role="Worker", rank=rank)
+    alive = Lifeline()
+    context: zmq.Context[Any] = zmq.Context()
+    engine = open_socket(context, address, bind=False)
+    try:
+        worker = Worker(settings, rank, alive)
+        encoder = msgspec.msgpack.Encoder()
+        decoder: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
+        tell(engine, encoder.encode(Loaded()))
+        poller = zmq.Poller()
+        poller.register(engine, zmq.POLLIN)
+        while True:
+            if engine not in alive.wait(poller, 1000):
+                continue
+            message = decoder.decode(engine.recv())
+            if isinstance(message, Stop):
+                break
+            tell(engine, encoder.encode(worker.answer(message)))
+    except Ended:
+        if not alive.told:
+            remove_folder(settings.sockets)  # orphaned: nobody else is left to do it
+    finally:
+        engine.close()
+        context.term()
+        frostline.shutdown()
