@@ -1,1 +1,1 @@
-"""reach"""
+"""Getting into processes from outside: start-up, the process tree, the mailbox, fitness."""

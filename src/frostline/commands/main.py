@@ -1,0 +1,123 @@
+"""The command line: which commands there are, and how an error is shown. Only this file exits."""
+
+import importlib
+import sys
+
+from frostline import __version__
+from frostline.errors import FrostlineError
+
+#: name -> (module, one line). Imported when used: `run` must not pay for `report`.
+COMMANDS = {
+    "run": ("frostline.commands.run", "Record a command and every Python process that it starts."),
+    "report": ("frostline.commands.report", "Say whether it is the collector, where, why and what to do."),
+    "status": ("frostline.commands.status", "List a session's processes, and those that were missed."),
+    "doctor": ("frostline.commands.doctor", "Check that this interpreter, environment and machine are fit."),
+    "demo": ("frostline.commands.demo", "Run the reference server, stock and frozen, and compare."),
+}
+
+#: Distribution that a module belongs to where the names differ -> the extra that brings it.
+_EXTRAS = {
+    "click": "tools",
+    "rich": "tools",
+    "numpy": "tools",
+    "psutil": "tools",
+    "uvicorn": "demo",
+    "starlette": "demo",
+    "zmq": "demo",
+    "msgspec": "demo",
+}
+
+
+def _missing(error: ModuleNotFoundError) -> "FrostlineError | None":
+    """What to install for a module that is not there; None if it is none of an extra's."""
+    module = (error.name or "").partition(".")[0]
+    extra = _EXTRAS.get(module)
+    if extra is None:
+        return None
+    return FrostlineError(
+        "missing-extra",
+        f"this command needs {module}, which is not installed",
+        f'pip install "frostline[{extra}]"',
+    )
+
+
+def _show(error: FrostlineError) -> int:
+    print(f"frostline: {error.message} [{error.slug}]\n  {error.remedy}", file=sys.stderr)
+    return error.exit_code
+
+
+def main() -> None:
+    """Entry of the ``frostline`` script."""
+    sys.exit(invoke(sys.argv[1:]))
+
+
+def invoke(arguments: list[str]) -> int:
+    """Runs one command line; returns the exit code."""
+    # Until the command has been replaced or has failed by itself, a failure of `run` is 125: the
+    # codes below are the command's own.
+    running = arguments[:1] == ["run"]
+    try:
+        return _dispatch(arguments)
+    except FrostlineError as error:
+        code = _show(error)
+        return 125 if running and code == 1 else code
+    except ModuleNotFoundError as error:
+        known = _missing(error)
+        if known is None:
+            raise
+        code = _show(known)
+        return 125 if running else code
+    except BrokenPipeError:
+        # `frostline report | head`: the reader has seen enough.
+        sys.stdout = None
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def _dispatch(arguments: list[str]) -> int:
+    import click
+
+    class Commands(click.Group):
+        """Looks a command up by its module when it is asked for."""
+
+        def list_commands(self, ctx: click.Context) -> list[str]:
+            return list(COMMANDS)
+
+        def get_command(self, ctx: click.Context, cmd_name: str) -> "click.Command | None":
+            if cmd_name not in COMMANDS:
+                return None
+            module = importlib.import_module(COMMANDS[cmd_name][0])
+            found: click.Command = getattr(module, cmd_name)
+            return found
+
+        def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+            # From the table: help must not import every command.
+            with formatter.section("Commands"):
+                formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+    @click.version_option(__version__, prog_name="frostline")
+    def frostline() -> None:
+        """Find, explain and remove the pauses of CPython's cyclic garbage collector.
+
+        Begin with:  frostline run -- COMMAND   and then:  frostline report
+        """
+
+    try:
+        result = frostline.main(args=arguments, prog_name="frostline", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.Abort:
+        return 130
+    return result if isinstance(result, int) else 0
+
+
+if __name__ == "__main__":
+    main()

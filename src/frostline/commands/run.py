@@ -1,0 +1,190 @@
+"""``frostline run``: record a command and everything it starts."""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from frostline.errors import FrostlineError
+from frostline.reach.start import start
+
+_DURATION = re.compile(r"^(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)?$")
+_SECONDS = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?$", re.IGNORECASE)
+_SPAN = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*(=[^;=]+)?$")
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+    short_help="Record a command and every Python process that it starts.",
+)
+@click.option("-o", "--output", metavar="DIR", help="Session folder; an existing session is joined.")
+@click.option(
+    "--policy",
+    default="off",
+    envvar="FROSTLINE_POLICY",
+    show_default=True,
+    help="off, tune:T0,T1,T2, or freeze; see docs/policies.md.",
+)
+@click.option(
+    "--span", "spans", multiple=True, metavar="MODULE:QUALNAME[=LABEL]", help="Time each call of a callable."
+)
+@click.option(
+    "--preset",
+    "presets",
+    default="auto",
+    show_default=True,
+    metavar="auto|none|LIST",
+    help="Spans for servers that are known: by what is imported, none, or those named.",
+)
+@click.option("--ready-url", metavar="URL", help="Start-up has ended when this answers 2xx or 3xx.")
+@click.option(
+    "--ready-log",
+    metavar="[FILE:]REGEX",
+    help="... when a line of the output, or of FILE (a path with a /), matches.",
+)
+@click.option("--ready-after", metavar="TIME", help="... so long after the start: 60s, 2m.")
+@click.option("--no-control", is_flag=True, help="Install no signal handler in the processes.")
+@click.option(
+    "--retention",
+    "limit",
+    default="256M",
+    show_default=True,
+    metavar="SIZE",
+    help="Kept of one process: the oldest spans go first, then young passes. 0 keeps everything.",
+)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def run(
+    output: "str | None",
+    policy: str,
+    spans: tuple[str, ...],
+    presets: str,
+    ready_url: "str | None",
+    ready_log: "str | None",
+    ready_after: "str | None",
+    no_control: bool,
+    limit: str,
+    command: tuple[str, ...],
+) -> None:
+    """Record COMMAND and every Python process that it starts, without a change to them.
+
+    This process becomes COMMAND: pid, exit code and signals are its own. Exit codes 125 (a
+    failure of Frostline's), 126 (cannot execute) and 127 (not found) are ours.
+    """
+    if not command:
+        raise usage("no-command", "there is no command to run", "frostline run [OPTIONS] -- COMMAND ...")
+    settings = {
+        "policy": checked_policy(policy),
+        "presets": checked_presets(presets),
+        "spans": ";".join(checked_span(span) for span in spans) or os.environ.get("FROSTLINE_SPANS", ""),
+        "control": "off" if no_control else "on",
+        "retention": str(size(limit)),
+    }
+    ready = checked_ready(ready_url, ready_log, ready_after)
+    if ready is not None and no_control:
+        raise usage(
+            "ready-without-control",
+            "--ready-* tells the processes through the control channel, which --no-control leaves out",
+            "Leave out one of the two.",
+        )
+    start(output, settings, ready, list(command))
+
+
+def usage(slug: str, message: str, remedy: str) -> FrostlineError:
+    """An error of the command line: exit code 2."""
+    return FrostlineError(slug, message, remedy, exit_code=2)
+
+
+def checked_policy(text: str) -> str:
+    """The policy, if it is one. In the target a bad one could only be ignored."""
+    from frostline.policy import grammar
+
+    try:
+        grammar.parse(text)
+    except ValueError as error:
+        raise usage("bad-policy", str(error), "See docs/policies.md.") from error
+    return text.strip()
+
+
+def checked_presets(text: str) -> str:
+    """The presets named, if there are such."""
+    value = ",".join(part.strip() for part in text.split(",") if part.strip()) or "none"
+    if value in ("auto", "none"):
+        return value
+    known = known_presets()
+    for name in value.split(","):
+        if known and name not in known:
+            there = ", ".join(["auto", "none", *known])
+            raise usage("bad-preset", f"there is no preset {name!r}", f"There are: {there}.")
+    return value
+
+
+def known_presets() -> list[str]:
+    """The names that ``--preset`` takes."""
+    from frostline.probe import presets
+
+    return sorted(getattr(presets, "PRESETS", ()))
+
+
+def checked_span(text: str) -> str:
+    """A span's target."""
+    if not _SPAN.match(text):
+        raise usage(
+            "bad-span",
+            f"{text!r} is not a callable's name",
+            "Write module:qualname or module:qualname=label, for example my.engine:Engine.step=step",
+        )
+    return text
+
+
+def seconds(text: str) -> float:
+    """A duration: ``60s``, ``2m``, ``500ms``, or a number of seconds."""
+    found = _DURATION.match(text.strip())
+    if not found:
+        raise usage("bad-duration", f"{text!r} is not a duration", "Write for example 60s, 2m or 500ms.")
+    return float(found.group(1)) * _SECONDS[found.group(2)]
+
+
+def size(text: str) -> int:
+    """A size in bytes: ``256M``, ``1G``, or a number of bytes."""
+    found = _SIZE.match(text.strip())
+    if not found:
+        raise usage("bad-size", f"{text!r} is not a size", "Write for example 256M or 1G, or 0.")
+    return int(float(found.group(1)) * 1024 ** " KMGT".index(found.group(2).upper() or " "))
+
+
+def checked_ready(url: "str | None", log: "str | None", after: "str | None") -> "dict[str, Any] | None":
+    """What readiness is told by, as the helper wants it."""
+    given = [name for name, value in (("url", url), ("log", log), ("after", after)) if value is not None]
+    if len(given) > 1:
+        both = f"--ready-{given[0]} and --ready-{given[1]}"
+        raise usage("two-ready", f"{both} exclude each other", "Give one of them.")
+    if url is not None:
+        from urllib.parse import urlsplit
+
+        try:
+            parts = urlsplit(url)
+            good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            good = False
+        if not good:
+            raise usage("bad-url", f"{url!r} is not a URL to ask", "Write for example http://127.0.0.1:8000/health")
+        return {"kind": "url", "url": url}
+    if log is not None:
+        file, colon, rest = log.partition(":")
+        if not (colon and file.startswith(("/", "./", "../", "~/"))):
+            file, rest = "", log
+        try:
+            re.compile(rest.encode())
+        except re.error as error:
+            wrong = f"{rest!r} is not a regular expression: {error}"
+            raise usage("bad-regex", wrong, "Escape what is meant literally.") from error
+        if not rest:
+            raise usage("bad-regex", "an empty regular expression matches anything", "Give one.")
+        path = str(Path(file).expanduser().absolute()) if file else ""
+        return {"kind": "log", "regex": rest, "path": path, "files": []}
+    if after is not None:
+        return {"kind": "after", "seconds": seconds(after)}
+    return None

@@ -1,0 +1,119 @@
+"""Telling every recorded process of the tree that start-up has ended."""
+
+import time
+from typing import Any
+
+from frostline import format as layout
+from frostline.errors import FrostlineError
+from frostline.reach.control import Mailbox
+from frostline.reach.tree import Process
+
+#: How long an answer is awaited before "no answer" is noted, seconds.
+_WAIT = 2.0
+#: A later answer (the main thread came back from C) is still taken in for this long, seconds.
+_LATE = 600.0
+#: A process that has just begun to record may not have installed its handler yet, seconds.
+_HANDLER = 5.0
+#: A process that appears after the boundary is told after this, seconds: it has begun then.
+_SETTLE = 1.0
+_MOST = 10_000
+_NAMES = {number: text.partition(":")[0].split(" ")[0] for number, text in layout.REPLIES}
+_NAMES[layout.REPLY_NONE] = "none"
+
+
+class _Asked:
+    """A request under way."""
+
+    def __init__(self, process: Process, box: Mailbox, number: int) -> None:
+        self.process = process
+        self.box = box
+        self.number = number
+        self.since = time.monotonic()
+
+
+class Boundary:
+    """The broadcast. ``step`` is called at each look, and never blocks."""
+
+    def __init__(self) -> None:
+        #: pid and start -> entry of helper-*.json.
+        self.entries: dict[tuple[int, int], dict[str, Any]] = {}
+        self._asked: list[_Asked] = []
+        self._first_tried: dict[tuple[int, int], float] = {}
+        self.changed = False
+
+    @property
+    def waiting(self) -> bool:
+        """Whether an answer is due soon: look again in milliseconds."""
+        return any(time.monotonic() - asked.since < _WAIT for asked in self._asked)
+
+    def step(self, processes: list[Process]) -> None:
+        """Asks those not asked yet, and takes in answers."""
+        for process in processes:
+            key = process.pid, process.start_ticks
+            if process.mailbox and process.alive and key not in self.entries and len(self.entries) < _MOST:
+                self._ask(process)
+        for asked in list(self._asked):
+            self._look(asked)
+
+    def _ask(self, process: Process) -> None:
+        key = process.pid, process.start_ticks
+        now = time.monotonic()
+        first = self._first_tried.setdefault(key, now)
+        if self.entries and time.monotonic_ns() - process.first_seen < _SETTLE * 1e9:
+            return
+        try:
+            box = Mailbox(process.mailbox, process.pid)
+        except FrostlineError as error:
+            self._note(process, "none", error.message)
+            return
+        try:
+            number = box.request(layout.OP_BOUNDARY)
+        except FrostlineError as error:
+            box.__exit__()
+            if error.slug == "process-gone":
+                self._note(process, "none", "it ended before it was told")
+            elif now - first > _HANDLER:
+                self._note(process, "none", error.message)
+            return
+        except OSError as error:
+            box.__exit__()
+            self._note(process, "none", f"it could not be signalled: {error.strerror}")
+            return
+        self._note(process, "none", "asked")
+        self._asked.append(_Asked(process, box, number))
+
+    def _look(self, asked: _Asked) -> None:
+        found = asked.box.answer(asked.number)
+        waited = time.monotonic() - asked.since
+        if found is not None and found.status == layout.REPLY_BUSY and waited < _LATE:
+            try:
+                asked.number = asked.box.request(layout.OP_BOUNDARY)
+                return
+            except (FrostlineError, OSError):
+                pass
+        if found is not None:
+            late = f", after {waited:.1f} s" if waited > _WAIT else ""
+            self._note(asked.process, _NAMES.get(found.status, str(found.status)), found.detail + late)
+        elif not asked.box.alive:
+            self._note(asked.process, "none", "it ended before it answered")
+        elif waited > _WAIT:
+            self._note(asked.process, "none", "no answer: its main thread is in C")
+            if waited < _LATE:
+                return
+        else:
+            return
+        self._asked.remove(asked)
+        asked.box.__exit__()
+
+    def _note(self, process: Process, reply: str, detail: str) -> None:
+        key = process.pid, process.start_ticks
+        entry = {"pid": process.pid, "reply": reply, "detail": detail}
+        if self.entries.get(key) != entry:
+            self.entries[key] = entry
+            self.changed = True
+
+    def finish(self) -> None:
+        """Lets go of the mailboxes."""
+        for asked in self._asked:
+            asked.box.__exit__()
+        self._asked.clear()

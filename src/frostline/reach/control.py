@@ -1,0 +1,180 @@
+"""The caller's side of the mailbox: a request to a recorded process, and its answer.
+
+The words live in the first segment of the process's series. The caller writes opcode and
+arguments, then the request's number **last**, then wakes the main thread by SIGURG (ignored
+by default, so a process whose handler has gone is not harmed). The target answers by writing
+``reply`` last. No socket, no thread, no descriptor in the target.
+"""
+
+import fcntl
+import mmap
+import os
+import signal
+import time
+from typing import NamedTuple
+
+from frostline import format as layout
+from frostline.errors import FrostlineError
+from frostline.reach import linux, proc, segments
+
+_MASK = (1 << 64) - 1
+_WORD = layout.WORD
+_STATUS = dict(layout.REPLIES)
+#: How often a busy process is asked again, seconds.
+_BUSY_PAUSE = 0.01
+
+
+class Reply(NamedTuple):
+    """An answer. ``status`` is a REPLY_*; REPLY_NONE means none within the time given."""
+
+    status: int
+    result: int
+    number: int
+
+    @property
+    def done(self) -> bool:
+        return self.status == layout.REPLY_DONE
+
+    @property
+    def detail(self) -> str:
+        if self.status == layout.REPLY_NONE:
+            return "no answer: its main thread is in C"
+        return _STATUS.get(self.status, f"status {self.status}")
+
+
+class Mailbox:
+    """One process's words, mapped. Use as a context manager."""
+
+    def __init__(self, path: str, pid: int = 0) -> None:
+        """Args:
+            path: the first segment of the process's series.
+            pid: the process's number here, if it lives in another pid namespace.
+
+        Raises:
+            FrostlineError: it is gone, was replaced, or answers no requests.
+        """
+        header = segments.read_header(path)
+        if header is None or header.segment != 0:
+            raise FrostlineError(
+                "no-mailbox",
+                f"{path} is not the first segment of a recording",
+                "Ask a process that `frostline status` lists as recorded.",
+            )
+        self.pid = pid or header.pid
+        self.start_ticks = header.process_start
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError as error:
+            raise FrostlineError(
+                "no-mailbox", f"cannot open {path}: {error.strerror}", "Ask as the user who runs the process."
+            ) from error
+        self._map = mmap.mmap(self._file, layout.HEADER_SIZE)
+        self._bytes = memoryview(self._map)
+        self._words = self._bytes.cast("Q")
+
+    def __enter__(self) -> "Mailbox":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._words.release()
+        self._bytes.release()
+        self._map.close()
+        os.close(self._file)
+
+    def word(self, name: str) -> int:
+        """A live word's value."""
+        return self._words[_WORD[name]]
+
+    @property
+    def alive(self) -> bool:
+        """Whether the pid is still the process that wrote the header."""
+        now = proc.stat(self.pid)
+        return now is not None and now.alive and now.start_ticks == self.start_ticks
+
+    def _check(self) -> None:
+        if not self.alive:
+            raise FrostlineError(
+                "process-gone", f"process {self.pid} has ended", "Nothing to do: ask one that is alive."
+            )
+        if self.word("handler") != 1 or self.word("state") != layout.STATE_RECORDING:
+            raise FrostlineError(
+                "no-control",
+                f"process {self.pid} answers no requests: control is off in it",
+                "Start it without --no-control, or use `frostline attach`.",
+            )
+
+    def request(self, op: int, args: tuple[int, ...] = ()) -> int:
+        """Writes a request, wakes the process, and returns the request's number."""
+        self._check()
+        number = (self.word("request") + 1) & _MASK
+        for position, name in enumerate(("arg0", "arg1", "arg2")):
+            self._words[_WORD[name]] = (args[position] if position < len(args) else 0) & _MASK
+        self._words[_WORD["opcode"]] = op
+        self._words[_WORD["request"]] = number
+        self.wake()
+        return number
+
+    def wake(self) -> None:
+        """Signals the main thread. Start ticks are looked at just before: a pid is used again."""
+        self._check()
+        linux.signal_thread(self.pid, self.pid, signal.SIGURG)
+
+    def answer(self, number: int) -> "Reply | None":
+        """The answer to a request if it is there."""
+        if self.word("reply") != number:
+            return None
+        result = self.word("result")
+        return Reply(self.word("status"), result - (1 << 64) if result >> 63 else result, number)
+
+    def wait(self, number: int, until: float) -> "Reply | None":
+        """The answer, or None at ``until`` (time.monotonic())."""
+        pause = 0.0002
+        while True:
+            found = self.answer(number)
+            if found is not None or time.monotonic() >= until or not self.alive:
+                return found
+            time.sleep(min(pause, max(0.0, until - time.monotonic())))
+            pause = min(pause * 2, 0.01)
+
+    def locked(self, until: float) -> bool:
+        """Takes the callers' lock (two commands at once); released by closing."""
+        while True:
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                if time.monotonic() >= until:
+                    return False
+                time.sleep(0.005)
+            else:
+                return True
+
+
+def send(path: str, op: int, args: tuple[int, ...] = (), timeout: float = 2.0, pid: int = 0) -> Reply:
+    """Asks one process and waits for its answer.
+
+    Args:
+        path: the first segment of the process's series, in the active folder.
+        op: OP_*.
+        args: at most three integers of 64 bits.
+        timeout: seconds; a busy process (inside a pass) is asked again within them.
+        pid: the process's number here, if it lives in another pid namespace.
+
+    Returns:
+        The reply; status REPLY_NONE if none came. The request then stays in the mailbox and is
+        answered when the main thread comes back from C.
+
+    Raises:
+        FrostlineError: ``no-mailbox``, ``process-gone`` or ``no-control``.
+    """
+    until = time.monotonic() + timeout
+    with Mailbox(path, pid) as box:
+        if not box.locked(until):
+            return Reply(layout.REPLY_BUSY, 0, 0)
+        while True:
+            number = box.request(op, args)
+            found = box.wait(number, until)
+            if found is None:
+                return Reply(layout.REPLY_NONE, 0, number)
+            if found.status != layout.REPLY_BUSY or time.monotonic() + _BUSY_PAUSE >= until:
+                return found
+            time.sleep(_BUSY_PAUSE)

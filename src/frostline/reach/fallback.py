@@ -1,0 +1,60 @@
+# mypy: ignore-errors
+# Frostline's way into an interpreter whose environment does not have Frostline.
+#
+# Copied as ``sitecustomize.py`` into a folder that holds nothing else, which stands first on
+# PYTHONPATH. Every Python that inherits the environment runs it, 2.7 too, so the syntax is what
+# all of them accept. It leaves nothing behind: its folder goes off sys.path, and the next
+# sitecustomize (ddtrace's, the distribution's) runs as if this one were not there.
+import os
+import sys
+
+
+def _start(here):
+    if os.environ.get("FROSTLINE_DISABLE") == "1":
+        return
+    if sys.version_info < (3, 10) or sys.implementation.name != "cpython":
+        return
+    module = sys.modules.get("frostline")
+    if module is None:
+        # Already loaded, and so costs no module.
+        finder = sys.modules["_frozen_importlib_external"].PathFinder
+        found = finder.find_spec("frostline")
+        if found is not None and found.loader is not None and found.origin:
+            module = __import__("frostline")  # the environment has its own: that one wins
+        else:
+            library = os.path.join(os.path.dirname(here), "lib")
+            sys.path.append(library)
+            try:
+                module = __import__("frostline")
+            finally:
+                # What it loads later it finds through its own __path__.
+                if library in sys.path:
+                    sys.path.remove(library)
+    module._boot()
+
+
+def _next(here):
+    ours = sys.modules.pop("sitecustomize", None)
+    try:
+        import sitecustomize  # noqa: F401
+    except ImportError as error:
+        # Not there, or one that itself lacks something: that failure is the environment's own.
+        missing = getattr(error, "name", None) or str(error).split(" ")[-1].strip("'\"")
+        if missing != "sitecustomize":
+            raise
+    finally:
+        if "sitecustomize" not in sys.modules and ours is not None:
+            sys.modules["sitecustomize"] = ours
+
+
+def _run():
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if entry != here]
+    try:
+        _start(here)
+    except Exception:  # noqa: S110 - a target never fails because of us
+        pass
+    _next(here)
+
+
+_run()

@@ -1,0 +1,249 @@
+"""The helper of ``frostline run``: one a run, outside the target's tree, gone within a second after it.
+
+It watches, seals, keeps the limit, tells the boundary, and writes ``helper-PID-NS.json``. The
+target never depends on it: killed, it leaves a session that ``report`` seals and reads.
+"""
+
+import contextlib
+import gc
+import json
+import os
+import select
+import shutil
+import signal
+import time
+from typing import Any
+
+from frostline import format as layout
+from frostline.reach import segments
+from frostline.reach.boundary import Boundary
+from frostline.reach.identity import name_of
+from frostline.reach.launch import HELPER_TITLE
+from frostline.reach.ready import Ready
+from frostline.reach.retention import Retention, longest_pass
+from frostline.reach.sealing import Sealer, active_folder, remove_active, writer_lives
+from frostline.reach.session import write_json
+from frostline.reach.tree import Process, Tree
+
+#: Seconds between two looks at the tree, at what can be sealed, and at the limit.
+PERIOD = 0.25
+_SEAL = 1.0
+_RETAIN = 5.0
+_ANCHOR = 1.0
+_WRITE = 2.0
+_SOON = 0.01
+_ANCHORS = 512
+
+
+class Helper:
+    """What the helper knows and does."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.config = config
+        self.session: str = config["session"]
+        now = time.monotonic_ns()
+        self.path = os.path.join(self.session, f"helper-{os.getpid()}-{now}.json")
+        self.tree = Tree(
+            config["root"],
+            config["start_ticks"],
+            self.session,
+            config["run"],
+            config["fallback"],
+            HELPER_TITLE,
+        )
+        self.sealer = Sealer(self.session)
+        self.retention = Retention(self.session, config["retention"])
+        self.boundary = Boundary()
+        self.ready = Ready(config["ready"], time.monotonic()) if config["ready"] else None
+        self.ready_found: dict[str, Any] | None = None
+        self.anchors: list[list[int]] = []
+        self.warnings: list[str] = list(config["warnings"])
+        self.longest: tuple[int, tuple[int, int, int]] = (0, (0, 0, 0))
+        self._scanned: set[segments.SegmentName] = set()
+        self._due: dict[str, float] = {}
+
+    # --- rounds -----------------------------------------------------------------------
+    def run(self) -> None:
+        """Looks until the last process of the tree has gone."""
+        while True:
+            ended = len(self.tree.ended)
+            self.tree.poll()
+            self.tree.match(segments.listing(active_folder(self.session)))
+            self.tree.judge()
+            self._tell()
+            if len(self.tree.ended) != ended or self._is_due("seal", _SEAL):
+                self._seal()
+            if self._is_due("retain", _RETAIN):
+                self.tree.changed |= self.retention.apply(segments.listing(active_folder(self.session)))
+            if self._is_due("anchor", _ANCHOR):
+                self._anchor()
+            if self.tree.changed or self.boundary.changed or self._is_due("write", _WRITE):
+                self.write(ended=False)
+            if not self.tree.alive:
+                break
+            time.sleep(_SOON if self.boundary.waiting else PERIOD)
+        self.finish()
+
+    def _is_due(self, what: str, period: float) -> bool:
+        now = time.monotonic()
+        if now < self._due.get(what, 0.0):
+            return False
+        self._due[what] = now + period
+        return True
+
+    def _tell(self) -> None:
+        if self.ready is None:
+            return
+        if self.ready_found is None:
+            self.ready_found = self.ready.poll()
+            self.tree.changed |= self.ready_found is not None
+        if self.ready_found is not None:
+            self.boundary.step(list(self.tree.members.values()))
+
+    def _seal(self) -> None:
+        self.sealer.round(writer_lives)
+        self._scan(segments.listing(self.session))
+
+    def _scan(self, listing: dict[segments.SegmentName, str]) -> None:
+        """Looks for the longest pass in segments that are finished, each once."""
+        for name, path in listing.items():
+            if name not in self._scanned:
+                self._scanned.add(name)
+                self.longest = max(self.longest, (longest_pass(path), name[:3]))
+
+    def _anchor(self) -> None:
+        """Both clocks at one instant: the tightest of three brackets."""
+        best = None
+        for _ in range(3):
+            before = time.monotonic_ns()
+            real = time.time_ns()
+            after = time.monotonic_ns()
+            if best is None or (after - before) // 2 < best[2]:
+                best = [(before + after) // 2, real, (after - before) // 2]
+        assert best is not None
+        self.anchors.append(best)
+        if len(self.anchors) > _ANCHORS:
+            # Days of them: the older half at half the density, again and again.
+            half = _ANCHORS // 2
+            self.anchors = self.anchors[:half:2] + self.anchors[half:]
+
+    # --- the end ----------------------------------------------------------------------
+    def finish(self) -> None:
+        """Seals what is left, says how it went, and takes the active folder away."""
+        self.tree.match(segments.listing(active_folder(self.session)))
+        self.tree.judge(final=True)
+        self.boundary.finish()
+        # Another sealer (a report, another run) may hold the lock for a moment.
+        for _ in range(20):
+            self._seal()
+            left = [
+                path
+                for name, path in segments.listing(active_folder(self.session)).items()
+                if not writer_lives(path, name)
+            ]
+            if not left:
+                break
+            time.sleep(0.02)
+        self.retention.apply({})
+        remove_active(self.session)
+        self._anchor()
+        self.write(ended=True)
+        if self.ready is not None:
+            self.ready.finish()
+
+    def summary(self) -> str:
+        """The one line: recorded, missed, longest pause, what to type next."""
+        everyone = self.tree.everyone
+        recorded = sum(1 for p in everyone if p.series)
+        missed = sum(1 for p in everyone if p.missed is not None)
+        parts = [f"{recorded} process{'' if recorded == 1 else 'es'} recorded", f"{missed} missed"]
+        longest, (pid, series, _) = self.longest
+        if longest:
+            whose = next((p for p in everyone if p.number == pid and series in p.series), None)
+            name = self._name(whose, pid) if whose else f"pid {pid}"
+            parts.append(f"longest pause {longest / 1e6:.0f} ms ({name})")
+        else:
+            parts.append("no collection")
+        where = shown_path(self.session, self.config["cwd"])
+        return f"frostline: {', '.join(parts)} - next: frostline report {where}"
+
+    def _name(self, process: Process, pid: int) -> str:
+        first = layout.segment_name(pid, process.series[-1], 0, 0)
+        return name_of(os.path.join(self.session, first), process.argv, process.title or "")
+
+    def write(self, ended: bool) -> None:
+        """Writes helper-*.json as a whole. A full disk costs this file, nothing else."""
+        self.tree.changed = self.boundary.changed = False
+        with contextlib.suppress(OSError):
+            write_json(
+                self.path,
+                {
+                    "pid": os.getpid(),
+                    "root": self.config["root"],
+                    "run": self.config["run"],
+                    "updated_monotonic_ns": time.monotonic_ns(),
+                    "ended": ended,
+                    "processes": [p.as_json() for p in self.tree.everyone],
+                    "forgotten": self.tree.forgotten,
+                    "ready": self.ready_found,
+                    "waiting_for": self.config["ready"]["kind"] if self.config["ready"] else None,
+                    "boundary": list(self.boundary.entries.values()),
+                    "dropped": self.retention.dropped,
+                    "anchors": self.anchors,
+                    "warnings": self.warnings,
+                },
+            )
+
+
+def shown_path(session: str, cwd: str) -> str:
+    """The session as the user would type it from where the command was started."""
+    relative = os.path.relpath(session, cwd) if cwd else session
+    return session if relative.startswith("..") else relative
+
+
+def read_config(descriptor: int) -> dict[str, Any]:
+    """The first line of the pipe."""
+    data = b""
+    while not data.endswith(b"\n"):
+        part = os.read(descriptor, 1 << 16)
+        if not part:
+            raise EOFError("frostline run ended before it had said what to watch")
+        data += part
+    value: dict[str, Any] = json.loads(data)
+    return value
+
+
+def take_back(config: dict[str, Any]) -> None:
+    """The command did not start: nothing of this run stays."""
+    with contextlib.suppress(OSError):
+        os.unlink(config["run_file"])
+    remove_active(config["session"])
+    if config["created"]:
+        shutil.rmtree(config["session"], ignore_errors=True)
+
+
+def main() -> None:
+    """Entry of the helper's process: descriptor 3 is the configuration, 4 says that we watch."""
+    # Small and quiet: it allocates little that has cycles, and must not pause while it looks.
+    gc.disable()
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    # systemd sends SIGTERM to the whole group: the target's last seconds are to be watched too,
+    # and our end follows from the target's.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    config = read_config(3)
+    os.write(4, b"1")
+    os.close(4)
+    # The pipe's other end closes when the command has replaced `run`, or has died.
+    select.select([3], [], [])
+    failed = os.read(3, 16)
+    os.close(3)
+    if failed:
+        take_back(config)
+        return
+    helper = Helper(config)
+    gc.freeze()
+    helper.run()
+    if os.isatty(2):
+        with contextlib.suppress(OSError):
+            os.write(2, ("\n" + helper.summary() + "\n").encode())

@@ -1,0 +1,196 @@
+"""Becoming the command: the helper is put aside, then this process is replaced.
+
+``run`` does not stay as a parent. The pid, the exit code, signals, the terminal, socket
+activation (LISTEN_PID) and PID 1's duties then are the target's own, with nothing to forward.
+"""
+
+import contextlib
+import errno
+import json
+import os
+import signal
+import sys
+from typing import Any, NoReturn
+
+from frostline.errors import FrostlineError
+from frostline.reach.environment import package_root
+
+CANNOT_EXECUTE = 126
+NOT_FOUND = 127
+OWN_FAILURE = 125
+#: What the helper's command line says. It must not hold the target's: people pkill by that.
+HELPER_TITLE = "frostline-helper"
+_BOOTSTRAP = "import sys; sys.path.append(sys.argv[2]); from frostline.reach.helper import main; main()"
+
+
+def find(command: str, environment: dict[str, str]) -> str:
+    """The program that the command names, as exec would find it.
+
+    Before anything starts: a typing error leaves no session behind.
+
+    Raises:
+        FrostlineError: ``not-found`` (exit code 127) or ``not-executable`` (126).
+    """
+    if "/" in command:
+        candidates = [command]
+    else:
+        path = environment.get("PATH", os.defpath)
+        candidates = [os.path.join(part or ".", command) for part in path.split(":")]
+    refused = ""
+    for candidate in candidates:
+        if not os.path.exists(candidate):
+            continue
+        if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
+            return candidate
+        refused = refused or candidate
+    if refused:
+        raise cannot_execute(refused, "it is a folder" if os.path.isdir(refused) else "permission denied")
+    raise FrostlineError(
+        "not-found",
+        f"{command or '(an empty name)'}: command not found",
+        "Check the name and PATH. The command stands after `--`: frostline run -- COMMAND",
+        exit_code=NOT_FOUND,
+    )
+
+
+def cannot_execute(path: str, why: str) -> FrostlineError:
+    """The error for exit code 126."""
+    return FrostlineError(
+        "not-executable",
+        f"{path}: cannot execute: {why}",
+        "Check the file's permissions and its first line (#!).",
+        exit_code=CANNOT_EXECUTE,
+    )
+
+
+class Helper:
+    """The helper process, put outside the target's tree: not a child, its own session, no terminal."""
+
+    def __init__(
+        self, config: dict[str, Any], environment: dict[str, str], streams: "tuple[int, ...]" = ()
+    ) -> None:
+        """Starts it and waits until it watches.
+
+        Args:
+            config: what `helper.main` reads, as JSON through a pipe.
+            environment: its environment.
+            streams: descriptors that it keeps (the real output of `--ready-log`); they become
+                3, 4, ... in it.
+
+        Raises:
+            FrostlineError: ``helper``.
+        """
+        ready_read, ready_write = os.pipe()
+        # Both ends close on exec. The helper sees the end of this pipe when the target has
+        # started, and "failed" before it when it has not.
+        config_read, self._pipe = os.pipe()
+        middle = os.fork()
+        if middle == 0:
+            try:
+                os.setsid()
+                if os.fork() == 0:
+                    _become_helper(config_read, ready_write, environment, streams)
+            finally:
+                os._exit(0)
+        with contextlib.suppress(ChildProcessError):  # SIGCHLD is ignored: there is nothing to reap
+            os.waitpid(middle, 0)
+        os.close(ready_write)
+        os.close(config_read)
+        try:
+            _write_all(self._pipe, json.dumps(config).encode() + b"\n")
+            answered = os.read(ready_read, 1)
+        except OSError:
+            answered = b""
+        os.close(ready_read)
+        if answered != b"1":
+            raise FrostlineError(
+                "helper",
+                "the helper process did not start",
+                "Run with FROSTLINE_HELPER_DEBUG=1 to see why, and report it.",
+                exit_code=OWN_FAILURE,
+            )
+
+    def abandon(self) -> None:
+        """The target did not start: the helper takes back what was made, and goes."""
+        with contextlib.suppress(OSError):
+            os.write(self._pipe, b"failed\n")
+        os.close(self._pipe)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def _become_helper(
+    config: int, ready: int, environment: dict[str, str], streams: "tuple[int, ...]"
+) -> NoReturn:
+    """In the grandchild: no descriptor of the target's stays, or its pipes never end."""
+    terminal = sys.__stderr__ is not None and os.isatty(2)
+    null = os.open("/dev/null", os.O_RDWR)
+    # Out of the way first: a number below may be in use as one of ours.
+    high = [os.dup(d) for d in (config, ready, *streams)]
+    base = 3
+    low_limit = max([*high, base + len(high)]) + 1
+    parked = [_dup_above(d, low_limit) for d in high]
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    if not terminal and "FROSTLINE_HELPER_DEBUG" not in os.environ:
+        os.dup2(null, 2)
+    for number, descriptor in enumerate(parked):
+        os.dup2(descriptor, base + number, inheritable=True)
+    os.closerange(base + len(parked), _descriptor_limit())
+    for number in range(1, signal.NSIG):
+        with contextlib.suppress(OSError, ValueError):
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    # No folder is held: the target's file system can be unmounted.
+    os.chdir("/")
+    argv = [sys.executable, "-I", "-c", _BOOTSTRAP, HELPER_TITLE, package_root()]
+    os.execve(sys.executable, argv, environment)
+
+
+def _dup_above(descriptor: int, lowest: int) -> int:
+    import fcntl
+
+    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest)
+
+
+def _descriptor_limit() -> int:
+    try:
+        return max(int(name) for name in os.listdir("/proc/self/fd")) + 1
+    except OSError:
+        return 65536
+
+
+def become(path: str, command: list[str], environment: dict[str, str]) -> NoReturn:
+    """Replaces this process by the command.
+
+    Raises:
+        FrostlineError: ``not-executable`` or ``not-found``; nothing was replaced.
+    """
+    # Python ignores these at its start, and an ignored signal stays ignored over exec: a target
+    # would no longer die of a closed pipe. (What it was before cannot be known; default is right
+    # for everything but a parent that ignored them on purpose.)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execve(path, command, environment)
+    except OSError as error:
+        if error.errno == errno.ENOEXEC and _is_text(path):
+            # A script without a first line: what execvp and every shell do.
+            with contextlib.suppress(OSError):
+                os.execve("/bin/sh", ["/bin/sh", path, *command[1:]], environment)
+        if error.errno == errno.ENOENT:
+            raise cannot_execute(path, "the interpreter of its first line is not there") from error
+        raise cannot_execute(path, error.strerror or "unknown") from error
+
+
+def _is_text(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return b"\0" not in file.read(256)
+    except OSError:
+        return False

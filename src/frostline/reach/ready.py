@@ -1,0 +1,129 @@
+"""Is the server ready? By its health URL, by a line of its output, or by the clock."""
+
+import contextlib
+import os
+import re
+import threading
+import time
+from typing import Any
+
+from frostline.reach import linux
+
+_ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
+_LINE_LIMIT = 1 << 16
+_PAUSE = 0.05
+#: How often a health URL is asked, and how long one answer may take, seconds.
+_URL_PERIOD = 0.5
+_URL_TIMEOUT = 2.0
+
+
+class Ready:
+    """Watches for readiness; ``found`` is set once it is there."""
+
+    def __init__(self, config: dict[str, Any], started: float) -> None:
+        """Args:
+            config: ``{"kind": "url", "url": ...}``, ``{"kind": "after", "seconds": ...}`` or
+                ``{"kind": "log", "regex": ..., "files": [{"path", "offset", "stream"}]}``.
+            started: time.monotonic() at the start of the command.
+        """
+        self.config = config
+        self.found: dict[str, Any] | None = None
+        self._started = started
+        self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+        if config["kind"] == "url":
+            self._start(self._watch_url, config["url"])
+        elif config["kind"] == "log":
+            for file in config["files"]:
+                self._start(self._follow, file)
+
+    def _start(self, what: Any, argument: Any) -> None:
+        thread = threading.Thread(target=what, args=(argument,), daemon=False)
+        thread.start()
+        self._threads.append(thread)
+
+    def poll(self) -> "dict[str, Any] | None":
+        """``{"kind", "at_ns", "detail"}`` once it is ready."""
+        if self.config["kind"] == "after" and self.found is None:
+            seconds = self.config["seconds"]
+            if time.monotonic() - self._started >= seconds:
+                self._set(f"{seconds:g} s after the start")
+        return self.found
+
+    def finish(self) -> None:
+        """Ends the watching. Output that is passed on is passed on to its end first."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _set(self, detail: str) -> None:
+        if self.found is None:
+            self.found = {"kind": self.config["kind"], "at_ns": time.monotonic_ns(), "detail": detail}
+
+    def _watch_url(self, url: str) -> None:
+        import urllib.request
+
+        # No proxy: a health URL is the server's own.
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        while not self._stop.is_set():
+            try:
+                with opener.open(url, timeout=_URL_TIMEOUT) as answer:
+                    self._set(f"{url} answered {answer.status}")
+                    return
+            except Exception:  # refused, reset, 503, half an answer: it is not ready
+                pass
+            self._stop.wait(_URL_PERIOD)
+
+    def _follow(self, file: dict[str, Any]) -> None:
+        """Reads a growing file; passes it on where it stands in for a stream of the target's."""
+        pattern = re.compile(self.config["regex"].encode())
+        stream: int | None = file.get("stream")
+        at = file["offset"]
+        rest = b""
+        descriptor = -1
+        while True:
+            last = self._stop.is_set()
+            if descriptor < 0:
+                with contextlib.suppress(OSError):
+                    descriptor = os.open(file["path"], os.O_RDONLY if stream is None else os.O_RDWR)
+            data = b""
+            if descriptor >= 0:
+                with contextlib.suppress(OSError):
+                    if os.fstat(descriptor).st_size < at:
+                        at = 0  # it was truncated: log rotation
+                    data = os.pread(descriptor, 1 << 16, at)
+            if not data:
+                if last or (stream is None and self.found is not None):
+                    break
+                self._stop.wait(_PAUSE)
+                continue
+            if stream is not None and not _pass_on(stream, data):
+                stream = None  # nobody reads it any more; the file has it
+            if stream is not None:
+                linux.punch(descriptor, at + len(data))
+            at += len(data)
+            if self.found is None:
+                *lines, rest = (rest + data).split(b"\n")
+                rest = rest[-_LINE_LIMIT:]
+                for line in (*lines, rest):
+                    if pattern.search(_ANSI.sub(b"", line)):
+                        shown = _ANSI.sub(b"", line)[:200].decode("utf-8", "replace").strip()
+                        self._set(f"a line of {os.path.basename(file['path'])}: {shown}")
+                        break
+        if descriptor >= 0:
+            os.close(descriptor)
+        if stream is not None:
+            os.close(stream)
+
+
+def _pass_on(stream: int, data: bytes) -> bool:
+    import select
+
+    while data:
+        try:
+            data = data[os.write(stream, data) :]
+        except BlockingIOError:
+            select.select([], [stream], [], 1.0)
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,161 @@
+"""Segment files as the outside handles them: header, commit words, mailbox words.
+
+Records are read by ``frostline.recording``; here only what moving and asking need.
+"""
+
+import mmap
+import os
+import re
+import struct
+from typing import NamedTuple
+
+from frostline import format as layout
+
+_NAME = re.compile(r"^(\d+)-(\d+)-(\d+)\.(\d+)" + re.escape(layout.SUFFIX) + r"$")
+_HEADER = struct.Struct(layout.HEADER)
+_HEADER_NAMES = [name for name, _, _ in layout.HEADER_FIELDS]
+_REGION = struct.Struct(layout.REGION)
+
+
+class Region(NamedTuple):
+    """One entry of the region table."""
+
+    kind: int
+    record_size: int
+    offset: int
+    capacity: int
+
+
+class SegmentName(NamedTuple):
+    """What a segment's file name says."""
+
+    pid: int
+    series: int
+    interpreter: int
+    segment: int
+
+
+class Header(NamedTuple):
+    """What a segment's header says, as far as we use it."""
+
+    version: int
+    pid: int
+    parent: int
+    series: int
+    segment: int
+    interpreter: int
+    pid_namespace: int
+    process_start: int
+    hexversion: int
+    build: int
+    regions: tuple[Region, ...]
+    text: dict[str, list[str]]
+
+
+def parse_name(name: str) -> "SegmentName | None":
+    """The numbers in a segment's file name, None for another file."""
+    found = _NAME.match(name)
+    return SegmentName(*(int(part) for part in found.groups())) if found else None
+
+
+def listing(folder: str) -> dict[SegmentName, str]:
+    """The segments of a folder, oldest first; empty if it cannot be read."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return {}
+    found = [(parsed, name) for name in names if (parsed := parse_name(name)) is not None]
+    return {parsed: os.path.join(folder, name) for parsed, name in sorted(found)}
+
+
+def parse_header(page: bytes) -> "Header | None":
+    """The header of a segment; None if it is unfinished, damaged or of another format."""
+    if len(page) < layout.HEADER_SIZE or page[: len(layout.MAGIC)] != layout.MAGIC:
+        return None
+    value = dict(zip(_HEADER_NAMES, _HEADER.unpack_from(page), strict=True))
+    if value["version"] != layout.VERSION or value["regions"] > layout.MAX_REGIONS:
+        return None
+    regions = tuple(
+        Region(*_REGION.unpack_from(page, layout.REGION_TABLE + i * _REGION.size))
+        for i in range(value["regions"])
+    )
+    text: dict[str, list[str]] = {}
+    size = min(value["text_size"], layout.TEXT_SIZE)
+    for line in page[layout.TEXT : layout.TEXT + size].decode("utf-8", "replace").splitlines():
+        key, tab, content = line.partition("\t")
+        if tab:
+            text.setdefault(key, []).append(_unescaped(content))
+    return Header(
+        value["version"],
+        value["pid"],
+        value["parent"],
+        value["series"],
+        value["segment"],
+        value["interpreter"],
+        value["pid_namespace"],
+        value["process_start"],
+        value["hexversion"],
+        value["build"],
+        regions,
+        text,
+    )
+
+
+def read_header(path: str) -> "Header | None":
+    """The header of a segment file; None if it is not there or not readable as one."""
+    try:
+        with open(path, "rb") as file:
+            return parse_header(file.read(layout.HEADER_SIZE))
+    except OSError:
+        return None
+
+
+def read_words(path: str) -> "dict[str, int] | None":
+    """The live words of a series' first segment; None if it is not there."""
+    try:
+        with open(path, "rb") as file:
+            page = file.read(layout.HEADER_SIZE)
+    except OSError:
+        return None
+    if parse_header(page) is None:
+        return None
+    count = len(layout.WORD_FIELDS)
+    values = struct.unpack_from(f"<{count}Q", page, layout.WORDS)
+    return {name: values[i] for i, (name, _) in enumerate(layout.WORD_FIELDS)}
+
+
+def committed(data: "bytes | mmap.mmap", region: Region) -> int:
+    """How many slots of a region hold a complete record."""
+    size = region.record_size
+    if size < 8 or region.offset + size * region.capacity > len(data):
+        return 0
+    words = range(region.offset + size - 8, region.offset + size * region.capacity, size)
+    return sum(1 for at in words if data[at : at + 8] != b"\0\0\0\0\0\0\0\0")
+
+
+def is_full(path: str) -> bool:
+    """Whether every slot of every region of a segment is committed."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError:
+        return False
+    header = parse_header(data[: layout.HEADER_SIZE])
+    if header is None:
+        return False
+    return all(committed(data, region) == region.capacity for region in header.regions)
+
+
+def _unescaped(text: str) -> str:
+    if "\\" not in text:
+        return text
+    out, pending = [], False
+    for character in text:
+        if pending:
+            out.append({"t": "\t", "n": "\n", "r": "\r"}.get(character, character))
+            pending = False
+        elif character == "\\":
+            pending = True
+        else:
+            out.append(character)
+    return "".join(out)

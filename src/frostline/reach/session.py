@@ -1,0 +1,209 @@
+"""The session folder: made or joined, with its folder of active segments."""
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import socket
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+from frostline import __version__
+from frostline import format as layout
+from frostline.errors import FrostlineError
+from frostline.reach import proc
+
+_SHARED = "/dev/shm"
+_LEAST_FREE = 16 << 20
+
+
+def default_folder() -> str:
+    """A new folder's name in the current directory."""
+    name = time.strftime("frostline-%Y%m%d-%H%M%S")
+    path, number = os.path.abspath(name), 1
+    while os.path.lexists(path):
+        number += 1
+        path = os.path.abspath(f"{name}-{number}")
+    return path
+
+
+def prepare(folder: str) -> tuple[str, list[str]]:
+    """Makes a session folder, or joins one, and its folder of active segments.
+
+    Returns:
+        The absolute path, and warnings to be kept with the session.
+
+    Raises:
+        FrostlineError: ``session-folder``, with what is wrong with it.
+    """
+    path = os.path.realpath(folder)
+    if ":" in path:
+        raise FrostlineError(
+            "session-folder",
+            f"{path}: a session folder cannot have ':' in its path, it becomes part of PYTHONPATH",
+            "Choose another folder with -o.",
+            exit_code=2,
+        )
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+        about = os.stat(path)
+        if not stat.S_ISDIR(about.st_mode):
+            raise NotADirectoryError(20, "not a folder")
+        mine = about.st_uid == os.geteuid()
+        if mine and _is_session(path):
+            os.chmod(path, 0o700)
+        elif os.listdir(path):
+            raise FrostlineError(
+                "session-folder",
+                f"{path} exists, is not empty and is no session of yours",
+                "Choose another folder with -o.",
+                exit_code=2,
+            )
+        elif mine:
+            os.chmod(path, 0o700)
+        probe = os.path.join(path, f".write-{os.getpid()}")
+        os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        os.unlink(probe)
+    except OSError as error:
+        raise FrostlineError(
+            "session-folder",
+            f"cannot write the session folder {path}: {error.strerror}",
+            "Choose another folder with -o.",
+            exit_code=125,
+        ) from error
+    return path, _prepare_active(path)
+
+
+def _is_session(path: str) -> bool:
+    names = os.listdir(path)
+    return layout.ACTIVE_LINK in names or any(
+        name.endswith(layout.SUFFIX) or (name.startswith("run-") and name.endswith(".json")) for name in names
+    )
+
+
+def _prepare_active(session: str) -> list[str]:
+    """The symbolic link and the folder that it names. A joined session's is used again."""
+    link = os.path.join(session, layout.ACTIVE_LINK)
+    with _lock(session):
+        try:
+            target = os.readlink(link)
+            about = os.lstat(target)
+            if stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid():
+                return []
+        except OSError:
+            pass
+        folder, warnings = _make_active(session)
+        fresh = f"{link}.{os.getpid()}"
+        with contextlib.suppress(OSError):
+            os.unlink(fresh)
+        os.symlink(folder, fresh)
+        os.rename(fresh, link)
+        return warnings
+
+
+@contextlib.contextmanager
+def _lock(session: str) -> Any:
+    """Two commands may join at once, and a helper may be taking the folder away."""
+    descriptor = os.open(session, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _make_active(session: str) -> tuple[str, list[str]]:
+    reason = ""
+    if os.getpid() == 1:
+        # The end of PID 1 ends the container, and its /dev/shm with it.
+        reason = "the command is PID 1: what is on tmpfs would end with the container"
+    else:
+        try:
+            space = os.statvfs(_SHARED)
+            if space.f_bavail * space.f_frsize < _LEAST_FREE:
+                reason = f"{_SHARED} has less than {_LEAST_FREE >> 20} MiB free"
+            else:
+                folder = f"{_SHARED}/frostline-{os.geteuid()}-{secrets.token_hex(6)}"
+                os.mkdir(folder, 0o700)
+                return folder, []
+        except OSError as error:
+            reason = f"{_SHARED} cannot be used: {error.strerror}"
+    folder = os.path.join(session, "live")
+    os.makedirs(folder, 0o700, exist_ok=True)
+    return folder, [f"active segments are not on tmpfs, and a busy disk can delay a write: {reason}"]
+
+
+def write_json(path: str, value: object) -> None:
+    """Writes a file so that a reader sees the old one or the new one, never half."""
+    temporary = f"{path}.{os.getpid()}.tmp"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode())
+    os.rename(temporary, path)
+
+
+def write_run(session: str, command: list[str], settings: dict[str, str], warnings: list[str]) -> str:
+    """Notes one ``frostline run`` that writes into the session; returns the file's path."""
+    now = time.monotonic_ns()
+    path = os.path.join(session, f"run-{os.getpid()}-{now}.json")
+    write_json(
+        path,
+        {
+            "frostline": __version__,
+            "pid": os.getpid(),
+            "command": layout.redact(command),
+            "policy": settings["policy"],
+            "presets": settings["presets"],
+            "spans": settings["spans"],
+            "started_monotonic_ns": now,
+            "started_realtime_ns": time.time_ns(),
+            "boot_id": proc.boot_id(),
+            "host": socket.gethostname(),
+            "pid_namespace": proc.pid_namespace(),
+            "cpus": os.cpu_count() or 0,
+            "cwd": os.getcwd(),
+            "warnings": warnings,
+        },
+    )
+    return path
+
+
+def state_file() -> Path:
+    """Where the newest session's path is kept."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    root = Path(base) if base.startswith("/") else Path.home() / ".local" / "state"
+    return root / "frostline" / "last"
+
+
+def remember(session: str) -> None:
+    """Notes the newest session for commands that are given none. Failing to is nobody's concern."""
+    try:
+        path = state_file()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(session + "\n", encoding="utf-8", errors="surrogateescape")
+    except (OSError, RuntimeError):  # RuntimeError: no home directory
+        pass
+
+
+def newest() -> str:
+    """The session noted last.
+
+    Raises:
+        FrostlineError: ``no-session``.
+    """
+    try:
+        path = state_file().read_text(encoding="utf-8", errors="surrogateescape").strip()
+    except (OSError, RuntimeError):
+        path = ""
+    if path and os.path.isdir(path):
+        return path
+    raise FrostlineError(
+        "no-session",
+        f"the newest session, {path}, is not there" if path else "no session has been recorded yet",
+        "Name the session's folder, or record one: frostline run -- COMMAND",
+    )

@@ -1,0 +1,119 @@
+"""``frostline run`` from its checked options to the exec: session, helper, environment, command."""
+
+import os
+import secrets
+import stat
+from typing import Any
+
+from frostline.errors import FrostlineError
+from frostline.reach import environment, launch, proc, session
+
+
+def start(
+    output: "str | None", settings: dict[str, str], ready: "dict[str, Any] | None", command: list[str]
+) -> None:
+    """Makes the session, puts the helper aside, becomes the command. Returns never, or raises."""
+    target = environment.started_with()
+    program = launch.find(command[0], target)
+    wanted = output or session.default_folder()
+    created = not os.path.lexists(wanted)
+    folder, warnings = session.prepare(wanted)
+    run_file = ""
+    helper = None
+    try:
+        fallback = environment.write_fallback(folder)
+        streams, replaced = capture_output(ready, folder) if ready and ready["kind"] == "log" else ([], {})
+        run_file = session.write_run(folder, command, settings, warnings)
+        run_name = os.path.basename(run_file)[len("run-") : -len(".json")]
+        about = proc.stat(os.getpid())
+        config = {
+            "root": os.getpid(),
+            "start_ticks": about.start_ticks if about is not None else 0,
+            "session": folder,
+            "run": run_name,
+            "run_file": run_file,
+            "created": created,
+            "fallback": fallback,
+            "retention": int(settings["retention"]) or 0,
+            "ready": ready,
+            "warnings": warnings,
+            "cwd": os.getcwd(),
+        }
+        helper = launch.Helper(config, environment.for_helper(target), tuple(streams))
+        session.remember(folder)
+        inherited = environment.for_target(folder, run_name, settings, fallback)
+        for number, descriptor in replaced.items():
+            os.dup2(descriptor, number)
+        launch.become(program, command, inherited)
+    except BaseException as error:
+        if helper is not None:
+            helper.abandon()
+        elif run_file:
+            os.unlink(run_file)
+        if isinstance(error, OSError):
+            raise FrostlineError(
+                "run",
+                f"cannot start: {error}",
+                "Choose another folder with -o.",
+                exit_code=launch.OWN_FAILURE,
+            ) from error
+        raise
+
+
+def capture_output(ready: dict[str, Any], folder: str) -> tuple[list[int], dict[int, int]]:
+    """Arranges for the helper to see the command's output (``--ready-log``).
+
+    A file that is named, or that stdout and stderr already go to, is followed where it is: nothing
+    changes for the command. A terminal or a pipe cannot be read twice. It is replaced by a file in
+    the session, which the helper copies to the real one: then the command sees no terminal, but
+    it cannot be blocked or ended (SIGPIPE) by us, whatever becomes of the helper.
+
+    Returns:
+        The real streams, which the helper keeps as 5, 6, ...; and what replaces 1 and 2.
+    """
+    if ready["path"]:
+        ready["files"] = [{"path": ready["path"], "offset": _size(ready["path"])}]
+        return [], {}
+    streams: list[int] = []
+    replaced: dict[int, int] = {}
+    seen: dict[tuple[int, int], int] = {}
+    for number in (1, 2):
+        try:
+            about = os.fstat(number)
+        except OSError:
+            continue  # closed: there is nothing to see
+        key = about.st_dev, about.st_ino
+        if key in seen:
+            # One terminal or pipe for both: one file for both, or their lines change order.
+            if seen[key] >= 0:
+                replaced[number] = seen[key]
+            continue
+        seen[key] = -1
+        if stat.S_ISREG(about.st_mode):
+            path = os.readlink(f"/proc/self/fd/{number}")
+            ready["files"].append({"path": path, "offset": about.st_size})
+            continue
+        if stat.S_ISCHR(about.st_mode) and not os.isatty(number):
+            continue  # /dev/null
+        path = os.path.join(folder, f"output-{os.getpid()}-{secrets.token_hex(4)}.log")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        descriptor = seen[key] = os.open(path, flags, 0o600)
+        replaced[number] = descriptor
+        ready["files"].append({"path": path, "offset": 0, "stream": 5 + len(streams)})
+        streams.append(number)
+    if not ready["files"]:
+        raise FrostlineError(
+            "no-output",
+            "the command's output goes nowhere: no line can match",
+            "Use --ready-log FILE:REGEX.",
+            exit_code=2,
+        )
+    return streams, replaced
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
