@@ -1,0 +1,230 @@
+"""Spans: timed callables and timed stretches of code.
+
+Loaded only when a watched module arrives or the API is used. Nothing here raises into the
+host: what cannot be wrapped stays as it is, and the recording says why (MARK_REFUSED).
+Without a recorder everything is inert.
+"""
+
+import _thread
+from itertools import count
+from time import monotonic_ns
+from types import ModuleType
+
+import frostline.probe as probe
+from frostline.format import (
+    MARK_REFUSED,
+    SPAN_ASYNC,
+    SPAN_FLAG_ERROR,
+    SPAN_FLAG_PRESET,
+    SPAN_SPLIT,
+    SPAN_SYNC,
+)
+from frostline.probe import imports, presets
+from frostline.probe.attributes import replacement
+from frostline.probe.live import Live
+from frostline.probe.wrappers import task_id, timed
+from frostline.probe.wrapping import INERT, Handle, handle_of, label_id, mark, try_to_wrap, wrap_callable
+
+__all__ = ["begin", "end", "span", "unwrap", "wrap", "wrap_callable"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
+
+    from frostline.probe.recorder import Recorder
+
+_serial = count(1).__next__
+
+
+def wrap(obj: "Any", name: str, label: "str | None" = None) -> "Handle | Live":
+    """Record a span for each call of ``obj.name``; ``unwrap`` undoes it.
+
+    ``obj`` is a module, a class or any other object; of an object only its own calls are
+    recorded, and it dies when it would have died without this. The name may have dots.
+    Wrapping twice returns the first handle. Nothing is raised: where it cannot be done the
+    handle's ``reason`` and the recording say why.
+    """
+    recorder = probe.recorder_of_this_process()
+    if recorder is None:
+        return INERT
+    here = obj if isinstance(obj, type | ModuleType) else type(obj)
+    place = here.__name__ if isinstance(here, ModuleType) else f"{here.__module__}:{here.__qualname__}"
+    target = f"{place}{':' if isinstance(here, ModuleType) else '.'}{name}"
+    return try_to_wrap(recorder, obj, name, label or target.partition(":")[2], 0, target)
+
+
+def unwrap(obj: "Any", name: "str | None" = None) -> bool:
+    """Undo a ``wrap``, by its handle or by the same object and name. True if something was undone."""
+    try:
+        if name is None:
+            return bool(obj.undo()) if isinstance(obj, Handle | Live) else False
+        *path, last = name.split(".")
+        for part in path:
+            obj = getattr(obj, part)
+        handle = handle_of(obj, last)
+        if isinstance(handle, Handle):
+            return handle._undo(obj)
+        return False if handle is None else handle.undo()
+    except Exception:
+        return False
+
+
+# --- modules that arrive ----------------------------------------------------------------
+def preset_arrived(name: str, module: object) -> None:
+    recorder = probe.recorder_of_this_process()
+    if recorder is not None:
+        for target, label in presets.targets_in(name):
+            try_to_wrap(recorder, module, target, label, SPAN_FLAG_PRESET, f"{name}:{target}")
+
+
+def spans_arrived(name: str, module: object) -> None:
+    recorder = probe.recorder_of_this_process()
+    if recorder is None:
+        return
+    for item in imports.state.spans.split(";"):
+        if item.partition(":")[0].strip() == name:
+            try:
+                _, target, label = presets.parse_span(item)
+            except ValueError as error:
+                mark(recorder, MARK_REFUSED, item.strip(), str(error))
+            else:
+                try_to_wrap(recorder, module, target, label, 0, f"{name}:{target}")
+
+
+def refuse(item: str, reason: str) -> None:
+    """Say in the recording why an item of FROSTLINE_SPANS will have no effect here."""
+    recorder = probe.recorder_of_this_process()
+    if recorder is None:
+        return
+    if not reason:
+        try:
+            presets.parse_span(item)
+        except ValueError as error:
+            reason = str(error)
+    mark(recorder, MARK_REFUSED, item.partition("=")[0].strip(), reason)
+
+
+# --- stretches of code ------------------------------------------------------------------
+def _value(value: object) -> int:
+    try:
+        number = int(value)  # type: ignore[call-overload]
+    except (TypeError, ValueError, OverflowError):
+        return -1
+    return int(max(-(1 << 63), min(number, (1 << 63) - 1)))
+
+
+class Span:
+    """A context manager and decorator. One object may be used over and over, nested, by many threads and tasks."""
+
+    __slots__ = ("_key", "_label", "_more", "_recorder", "_start", "value0", "value1")
+
+    def __init__(self, recorder: "Recorder", label: str, value0: object, value1: object) -> None:
+        self._recorder = recorder
+        self._label = label_id(recorder, label)
+        self._start = self._key = 0
+        #: Only while uses overlap: starts by task or thread.
+        self._more: "dict[int, list[int]] | None" = None
+        self.value0 = value0
+        self.value1 = value1
+
+    def __enter__(self) -> "Span":
+        key = task_id() or _thread.get_ident()
+        start = monotonic_ns()
+        if self._start == 0:
+            self._start, self._key = start, key
+        else:
+            if self._more is None:
+                self._more = {}
+            self._more.setdefault(key, []).append(start)
+        return self
+
+    def __exit__(
+        self, kind: "type[BaseException] | None", _: "BaseException | None", __: "TracebackType | None"
+    ) -> None:
+        stop = monotonic_ns()
+        task = task_id()
+        key = task or _thread.get_ident()
+        starts = None if self._more is None else self._more.get(key)
+        if starts:
+            start = starts.pop()
+            if not starts and self._more is not None:
+                self._more.pop(key, None)
+        elif self._key == key or self._more is None:
+            start, self._start = self._start, 0
+        else:
+            return
+        if start:
+            self._recorder.record_span(
+                start,
+                stop,
+                self._label,
+                SPAN_ASYNC if task else SPAN_SYNC,
+                0 if kind is None else SPAN_FLAG_ERROR,
+                _value(self.value0),
+                _value(self.value1),
+                task,
+            )
+
+    def __call__(self, function: "Any") -> "Any":
+        recorder, label = self._recorder, self._label
+        try:
+            return replacement(function, False, lambda call: timed(call, recorder.record_span, label, 0))[0]
+        except Exception:
+            return function
+
+
+class _Off:
+    """What ``span`` returns when nothing is recorded."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> "_Off":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def __call__(self, function: "Any") -> "Any":
+        return function
+
+    def __setattr__(self, _: str, __: object) -> None:
+        return None
+
+
+_OFF = _Off()
+
+
+def span(label: str, value0: object = -1, value1: object = -1) -> "Span | _Off":
+    """``with span("step") as s:``, or ``@span("step")`` on a function of any kind.
+
+    ``value0`` and ``value1`` are whole numbers of your own (a batch size, a request number);
+    they may be set on ``s`` before the end.
+    """
+    recorder = probe.recorder_of_this_process()
+    return _OFF if recorder is None else Span(recorder, label, value0, value1)
+
+
+def begin(label: str) -> int:
+    """Begin a span that ``end`` ends, perhaps in another thread. The token is a plain number."""
+    recorder = probe.recorder_of_this_process()
+    if recorder is None:
+        return 0
+    return _serial() << 96 | label_id(recorder, label) << 64 | monotonic_ns()
+
+
+def end(token: int, value0: object = -1, value1: object = -1, error: bool = False) -> None:
+    """End a span begun by ``begin``. Of a token ended twice the reader keeps the first end."""
+    recorder = probe.recorder_of_this_process()
+    if recorder is None or type(token) is not int or token >> 96 <= 0:
+        return
+    recorder.record_span(
+        token & (1 << 64) - 1,
+        monotonic_ns(),
+        token >> 64 & (1 << 32) - 1,
+        SPAN_SPLIT,
+        SPAN_FLAG_ERROR if error else 0,
+        _value(value0),
+        _value(value1),
+        token >> 96 & (1 << 64) - 1,
+    )

@@ -1,0 +1,277 @@
+"""Callables that time what they stand for: one factory for each kind of callable.
+
+Rules that every wrapper here keeps:
+
+* Everything it needs is in its closure: at interpreter exit module globals are None.
+* It lives only as long as a call, holds no exception, and gives its arguments up where the
+  callee may outlive the call, so nothing dies later than without us and no cycle is made.
+* It raises what the callee raises. Only a RecursionError of our own is swallowed: the
+  stack may end between the callee's frame and ours. Anything wider would swallow what a
+  signal handler of the host raises while we write.
+"""
+
+import sys
+from functools import partial, update_wrapper
+from time import monotonic_ns
+from types import CoroutineType, FunctionType, MethodType
+
+from frostline.format import SPAN_ASYNC, SPAN_FLAG_ERROR, SPAN_GENERATOR, SPAN_SYNC
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator
+    from typing import Any
+
+    Record = Callable[[int, int, int, int, int, int, int, int], None]
+
+_GENERATOR = 0x20
+_COROUTINE = 0x80
+_ITERABLE_COROUTINE = 0x100
+_ASYNC_GENERATOR = 0x200
+
+
+def nothing(*_: object) -> None:
+    """Takes the recorder's place in a wrapper that can no longer be removed."""
+
+
+def task_id() -> int:
+    """The running asyncio task, 0 if there is none. Never imports asyncio."""
+    tasks = sys.modules.get("asyncio.tasks")
+    if tasks is None:
+        return 0
+    try:
+        task = tasks.current_task()
+    except (RuntimeError, AttributeError):
+        return 0
+    return 0 if task is None else id(task)
+
+
+def code_flags(call: object) -> int:
+    """``co_flags`` of the function behind partials and bound methods, 0 if there is none."""
+    while isinstance(call, partial | MethodType):
+        call = call.func if isinstance(call, partial) else call.__func__
+    flags = getattr(getattr(call, "__code__", None), "co_flags", 0)
+    return flags if isinstance(flags, int) else 0
+
+
+def timed(call: "Callable[..., Any]", record: "Record", label: int, flags: int) -> "FunctionType":
+    """A function of the same kind as ``call`` that records a span for each call.
+
+    It carries the name, documentation, attributes and, through ``__wrapped__``, the
+    signature of ``call``.
+    """
+    code = code_flags(call)
+    if code & _ASYNC_GENERATOR:
+        wrapper = _async_generator(call, record, label, flags)
+    elif code & _COROUTINE:
+        wrapper = _coroutine(call, record, label, flags)
+    elif code & _GENERATOR:
+        wrapper = _generator(call, record, label, flags)
+        if code & _ITERABLE_COROUTINE:  # types.coroutine: must stay awaitable
+            wrapper.__code__ = wrapper.__code__.replace(
+                co_flags=wrapper.__code__.co_flags | _ITERABLE_COROUTINE
+            )
+    else:
+        wrapper = _plain(call, record, label, flags)
+    update_wrapper(wrapper, call)
+    assert isinstance(wrapper, FunctionType)
+    return wrapper
+
+
+def silence(wrapper: object) -> None:
+    """Makes a wrapper that others have built upon call through and record nothing."""
+    closure = getattr(wrapper, "__closure__", None)
+    if closure is not None and isinstance(wrapper, FunctionType):
+        for name, cell in zip(wrapper.__code__.co_freevars, closure, strict=True):
+            if name == "record":
+                cell.cell_contents = nothing
+
+
+def _plain(call: "Callable[..., Any]", record: "Record", label: int, flags: int) -> "Any":
+    now = monotonic_ns
+    error = flags | SPAN_FLAG_ERROR
+    sync = SPAN_SYNC
+    coroutine = CoroutineType
+    finish = _awaited
+
+    def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
+        start = now()
+        try:
+            result = call(*args, **kwargs)
+        except BaseException:
+            del args, kwargs
+            try:
+                record(start, now(), label, sync, error, -1, -1, 0)
+            except RecursionError:
+                pass
+            raise
+        if type(result) is coroutine:
+            # A decorated coroutine function: the work is in what it returned.
+            return finish(result, start, record, label, flags)
+        try:
+            record(start, now(), label, sync, flags, -1, -1, 0)
+        except RecursionError:
+            pass
+        return result
+
+    return wrapper
+
+
+async def _awaited(inner: "Any", start: int, record: "Record", label: int, flags: int) -> "Any":
+    task = task_id()
+    try:
+        result = await inner
+    except BaseException:
+        record(start, monotonic_ns(), label, SPAN_ASYNC, flags | SPAN_FLAG_ERROR, -1, -1, task)
+        raise
+    record(start, monotonic_ns(), label, SPAN_ASYNC, flags, -1, -1, task)
+    return result
+
+
+def _coroutine(call: "Callable[..., Any]", record: "Record", label: int, flags: int) -> "Any":
+    now = monotonic_ns
+    error = flags | SPAN_FLAG_ERROR
+    kind = SPAN_ASYNC
+    task_of = task_id
+
+    async def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
+        start = now()
+        task = task_of()
+        try:
+            inner = call(*args, **kwargs)
+            del args, kwargs
+            result = await inner
+        except BaseException:
+            try:
+                record(start, now(), label, kind, error, -1, -1, task)
+            except RecursionError:
+                pass
+            raise
+        try:
+            record(start, now(), label, kind, flags, -1, -1, task)
+        except RecursionError:
+            pass
+        return result
+
+    return wrapper
+
+
+# The two below do by hand what ``yield from`` does, because that closes the inner generator
+# on a thrown GeneratorExit instead of handing it over, and there is no ``yield from`` for
+# asynchronous ones. The box keeps no item: what passes through is taken out of it as it is
+# handed on, so a suspended wrapper refers to nothing that the bare generator would not.
+
+
+def _generator(call: "Callable[..., Any]", record: "Record", label: int, flags: int) -> "Any":
+    now = monotonic_ns
+    error = flags | SPAN_FLAG_ERROR
+    kind = SPAN_GENERATOR
+
+    def wrapper(*args: "Any", **kwargs: "Any") -> "Generator[Any, Any, Any]":
+        inner = call(*args, **kwargs)
+        del args, kwargs
+        send = step = inner.send
+        throw = inner.throw
+        box: "list[Any]" = [None]
+        take, put = box.pop, box.append
+        start = now()
+        try:
+            while True:
+                try:
+                    put(step(take()))
+                except StopIteration as stop:
+                    result = stop.value
+                    break
+                try:
+                    put((yield take()))
+                    step = send
+                except BaseException as thrown:
+                    put(thrown)
+                    step = throw
+        except GeneratorExit:
+            record(start, now(), label, kind, flags, -1, -1, 0)
+            raise
+        except BaseException:
+            try:
+                record(start, now(), label, kind, error, -1, -1, 0)
+            except RecursionError:
+                pass
+            raise
+        try:
+            record(start, now(), label, kind, flags, -1, -1, 0)
+        except RecursionError:
+            pass
+        return result
+
+    return wrapper
+
+
+def _async_generator(call: "Callable[..., Any]", record: "Record", label: int, flags: int) -> "Any":
+    now = monotonic_ns
+    error = flags | SPAN_FLAG_ERROR
+    kind = SPAN_ASYNC
+    task_of = task_id
+    first = _unhooked_asend
+
+    async def wrapper(*args: "Any", **kwargs: "Any") -> "AsyncGenerator[Any, Any]":
+        inner = call(*args, **kwargs)
+        del args, kwargs
+        send, step = inner.asend, first(inner)
+        throw = inner.athrow
+        box: "list[Any]" = [None]
+        take, put = box.pop, box.append
+        task = task_of()
+        start = now()
+        try:
+            while True:
+                try:
+                    put(await step(take()))
+                except StopAsyncIteration:
+                    break
+                try:
+                    put((yield take()))
+                    step = send
+                except BaseException as thrown:
+                    put(thrown)
+                    step = throw
+        except GeneratorExit:
+            record(start, now(), label, kind, flags, -1, -1, task)
+            raise
+        except BaseException:
+            try:
+                record(start, now(), label, kind, error, -1, -1, task)
+            except RecursionError:
+                pass
+            raise
+        try:
+            record(start, now(), label, kind, flags, -1, -1, task)
+        except RecursionError:
+            pass
+
+    return wrapper
+
+
+def _unhooked_asend(inner: "Any") -> "Callable[[Any], Any]":
+    """``inner.asend``, its first call hidden from the event loop.
+
+    The loop would register the inner generator beside the outer one and close both at its
+    end, at the same time: "asynchronous generator is already running". The outer one, which
+    the loop knows, closes the inner one.
+    """
+
+    def asend(value: "Any") -> "Any":
+        hooks = sys.get_asyncgen_hooks()
+        sys.set_asyncgen_hooks(None, None)
+        try:
+            return inner.asend(value)
+        finally:
+            sys.set_asyncgen_hooks(*hooks)
+
+    return asend
+
+
+def bound(call: "Any", record: "Record", label: int, flags: int) -> "Any":
+    """``timed``, for a callable found on an instance: a bound method stays a bound method."""
+    if type(call) is MethodType:
+        return MethodType(timed(call.__func__, record, label, flags), call.__self__)
+    return timed(call, record, label, flags)
