@@ -43,9 +43,15 @@ def _boot() -> None:
         return
     try:
         _start(None)
-    except Exception as error:
-        # The host must start whatever happens here; ``status`` reads this variable of the process.
-        os.environ["FROSTLINE_FAILED"] = f"{type(error).__name__}: {error}"
+    except ValueError as error:
+        # A policy that nobody can apply, set by hand (``run`` checks it first). To say nothing would
+        # leave a server without the policy that its operator believes in.
+        import sys
+
+        if sys.stderr is not None:
+            sys.stderr.write(f"frostline: FROSTLINE_POLICY: {error}\n")
+    except Exception:
+        pass  # the host must start whatever happens here; the missing recording is reported
 
 
 def _start(policy: "str | None") -> None:

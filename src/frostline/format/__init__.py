@@ -213,20 +213,40 @@ MARK_KINDS = (
     (MARK_FREEZE, "freeze", "gc.freeze(); a = objects frozen since the start, -1 if not counted"),
     (MARK_THAW, "thaw", "gc.unfreeze(); a = objects thawed, -1 if not counted"),
     (MARK_THRESHOLD, "threshold", "gc.set_threshold(); a, b, c = new thresholds"),
-    (MARK_COLLECT, "collect", "explicit gc.collect(); a = generation, b = what it returned, -1 if it raised, c = passes that ran inside the call"),
+    (
+        MARK_COLLECT,
+        "collect",
+        "explicit gc.collect(); a = generation, b = what it returned, -1 if it raised, c = passes that ran inside the call",
+    ),
     (MARK_ENABLE, "enable", "gc.enable() that changed the state"),
     (MARK_DISABLE, "disable", "gc.disable() that changed the state"),
     (MARK_BOUNDARY, "boundary", "start-up ended; a = 1 program, 2 supervisor, 3 integration"),
     (MARK_POLICY, "policy", "a policy came into force; a = name id of its text"),
-    (MARK_STATE, "state", "one generation's state, at attach and at close: a = generation, b = collections, c = collected, d = uncollectable, e = count. a = 3: thresholds in b, c, d and enabled in e. a = 4: b = freeze count (-1 if not counted), c = other callbacks, d = debug flags"),
-    (MARK_IDENTITY, "identity", "a = name id of role (0 none), b = rank (-1 none), c = where it is from (IDENTITY_*)"),
+    (
+        MARK_STATE,
+        "state",
+        "one generation's state, at attach and at close: a = generation, b = collections, c = collected, d = uncollectable, e = count. a = 3: thresholds in b, c, d and enabled in e. a = 4: b = freeze count (-1 if not counted), c = other callbacks, d = debug flags",
+    ),
+    (
+        MARK_IDENTITY,
+        "identity",
+        "a = name id of role (0 none), b = rank (-1 none), c = where it is from (IDENTITY_*)",
+    ),
     (MARK_WRAPPED, "wrapped", "a span was put on a callable; a = name id of target, b = name id of label"),
     (MARK_REFUSED, "refused", "a span could not be put on; a = name id of target, b = name id of the reason"),
     (MARK_REINSTALLED, "reinstalled", "the host had removed our callback; put back"),
     (MARK_THREAD, "thread", "a thread seen first; a = name id of its name (0 unknown)"),
     (MARK_OTHER_CALLBACK, "callback", "another callback is in gc.callbacks; a = name id of what it is"),
-    (MARK_DEAD_COLLECTOR, "dead collector", "the collector does not run in this process: it was forked inside a pass"),
-    (MARK_FORKED, "forked", "this process is a fork; a = parent pid, b = parent's series, c = objects frozen at the fork are inherited"),
+    (
+        MARK_DEAD_COLLECTOR,
+        "dead collector",
+        "the collector does not run in this process: it was forked inside a pass",
+    ),
+    (
+        MARK_FORKED,
+        "forked",
+        "this process is a fork; a = parent pid, b = parent's series, c = objects frozen at the fork are inherited",
+    ),
 )
 MARK_FLAG_LATE = 1  # told by a supervisor: requests may have been in flight
 MARK_FLAG_SPLICE = 2  # frozen without a collect before
@@ -354,7 +374,7 @@ def redact(arguments: "list[str]") -> "list[str]":
             continue
         hide_next = False
         name, equals, value = argument.partition("=")
-        if _secret(name) and equals and value and " " not in name:
+        if _secret(name) and equals and value and " " not in name and "://" not in name:
             shown.append(name + "=" + REDACTED)
             continue
         if argument.startswith("-") and not equals and _secret(argument):

@@ -1,6 +1,6 @@
 """The grammar of policies, for ``--policy``, FROSTLINE_POLICY and ``install(policy=)`` alike.
 
-    off | tune:50000,20,100 | freeze[,thresholds=700/10/1000]
+off | tune:50000,20,100 | freeze[,thresholds=700/10/1000]
 """
 
 #: Kinds that ``docs/design.md`` names and a later version brings.
@@ -41,7 +41,9 @@ def parse(text: str) -> Policy:
     if kind in PLANNED:
         raise ValueError(f"policy {kind!r} is not in this version; it has {', '.join(KINDS)}")
     if kind not in KINDS:
-        raise ValueError(f"unknown policy {text!r}{_nearest(kind)}; policies are off, tune:T0,T1,T2 and freeze")
+        raise ValueError(
+            f"unknown policy {text!r}{_nearest(kind)}; policies are off, tune:T0,T1,T2 and freeze"
+        )
     if colon:
         raise ValueError(f"policy {kind!r} takes no value after ':' (given {text!r})")
     thresholds = None

@@ -45,7 +45,6 @@ def make_hot_functions(recorder: "Recorder") -> None:
     interrupt_main = _thread.interrupt_main
     callbacks = gc.callbacks
     fetch = next
-    get_length = len
 
     series: "Series | None" = None
     passes: "Region | None" = None

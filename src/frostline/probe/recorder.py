@@ -252,7 +252,11 @@ class Recorder:
     def note_other_callbacks(self) -> None:
         """Names each foreign callback once."""
         for callback in gc.callbacks:
-            if callback is self.on_collection or callback is self.on_tail or id(callback) in self._other_callbacks:
+            if (
+                callback is self.on_collection
+                or callback is self.on_tail
+                or id(callback) in self._other_callbacks
+            ):
                 continue
             self._other_callbacks.add(id(callback))
             owner = getattr(callback, "__module__", None) or type(callback).__module__

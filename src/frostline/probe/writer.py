@@ -322,4 +322,3 @@ def wiped_on_fork() -> "memoryview | None":
     except (OSError, ValueError):
         return None
     return memoryview(page).cast("Q")
-
