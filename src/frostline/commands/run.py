@@ -170,7 +170,9 @@ def checked_ready(url: "str | None", log: "str | None", after: "str | None") -> 
         except ValueError:
             good = False
         if not good:
-            raise usage("bad-url", f"{url!r} is not a URL to ask", "Write for example http://127.0.0.1:8000/health")
+            raise usage(
+                "bad-url", f"{url!r} is not a URL to ask", "Write for example http://127.0.0.1:8000/health"
+            )
         return {"kind": "url", "url": url}
     if log is not None:
         file, colon, rest = log.partition(":")

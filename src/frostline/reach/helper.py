@@ -15,9 +15,8 @@ import time
 from typing import Any
 
 from frostline import format as layout
-from frostline.reach import segments
+from frostline.reach import facts, segments
 from frostline.reach.boundary import Boundary
-from frostline.reach.identity import name_of
 from frostline.reach.launch import HELPER_TITLE
 from frostline.reach.ready import Ready
 from frostline.reach.retention import Retention, longest_pass
@@ -169,7 +168,8 @@ class Helper:
 
     def _name(self, process: Process, pid: int) -> str:
         first = layout.segment_name(pid, process.series[-1], 0, 0)
-        return name_of(os.path.join(self.session, first), process.argv, process.title or "")
+        known = facts.read([os.path.join(self.session, first)])
+        return facts.name(known.identity, process.argv, process.title or "")
 
     def write(self, ended: bool) -> None:
         """Writes helper-*.json as a whole. A full disk costs this file, nothing else."""

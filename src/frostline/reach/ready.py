@@ -22,9 +22,9 @@ class Ready:
 
     def __init__(self, config: dict[str, Any], started: float) -> None:
         """Args:
-            config: ``{"kind": "url", "url": ...}``, ``{"kind": "after", "seconds": ...}`` or
-                ``{"kind": "log", "regex": ..., "files": [{"path", "offset", "stream"}]}``.
-            started: time.monotonic() at the start of the command.
+        config: ``{"kind": "url", "url": ...}``, ``{"kind": "after", "seconds": ...}`` or
+            ``{"kind": "log", "regex": ..., "files": [{"path", "offset", "stream"}]}``.
+        started: time.monotonic() at the start of the command.
         """
         self.config = config
         self.found: dict[str, Any] | None = None
@@ -70,7 +70,7 @@ class Ready:
                 with opener.open(url, timeout=_URL_TIMEOUT) as answer:
                     self._set(f"{url} answered {answer.status}")
                     return
-            except Exception:  # refused, reset, 503, half an answer: it is not ready
+            except Exception:  # noqa: S110 - refused, reset, 503, half an answer: it is not ready
                 pass
             self._stop.wait(_URL_PERIOD)
 

@@ -81,11 +81,11 @@ class Tree:
         helper_title: str,
     ) -> None:
         """Args:
-            root: the pid of the command, and its start.
-            session: absolute path.
-            run: the run's name, FROSTLINE_RUN in the tree.
-            fallback: the folder on the tree's PYTHONPATH.
-            helper_title: word of the command line that tells a helper.
+        root: the pid of the command, and its start.
+        session: absolute path.
+        run: the run's name, FROSTLINE_RUN in the tree.
+        fallback: the folder on the tree's PYTHONPATH.
+        helper_title: word of the command line that tells a helper.
         """
         self.root = root
         self.session = session

@@ -1,0 +1,135 @@
+"""What a process says of itself in its marks and names: who it is, and what is in force in it.
+
+For the helper's one line and for ``status``, which must be quick on a session of any size:
+passes and spans are not read.
+"""
+
+import struct
+from typing import Any, NamedTuple
+
+from frostline import format as layout
+from frostline.format import naming
+from frostline.reach import proc, segments
+from frostline.reach.missed import options
+
+_MARK = struct.Struct(layout.MARK)
+_NAME = struct.Struct(layout.NAME)
+_MARK_NAMES = [name for name, _, _ in layout.MARK_FIELDS]
+_SOURCES = {
+    layout.IDENTITY_PROGRAM: "role",
+    layout.IDENTITY_TITLE: "title",
+    layout.IDENTITY_MULTIPROCESSING: "multiprocessing",
+    layout.IDENTITY_MODULE: "module",
+}
+
+
+class Facts(NamedTuple):
+    """One series, as far as its marks tell."""
+
+    identity: dict[str, Any]
+    #: The last thresholds seen, None if none were.
+    thresholds: "tuple[int, int, int] | None"
+    enabled: bool
+    #: Monotonic ns of the freeze that is in force, 0 if none is.
+    frozen_since: int
+    frozen_by_us: bool
+    #: Whether the freeze was a splice, without a collect before.
+    spliced: bool
+    boundary: int
+    policy: str
+    dead_collector: bool
+    header: "segments.Header | None"
+
+
+def read(paths: list[str]) -> Facts:
+    """Reads the marks of one series.
+
+    Args:
+        paths: its segments, the first one first. Those that hold no marks cost a page each.
+    """
+    names: dict[int, str] = {}
+    marks: list[dict[str, int]] = []
+    header = None
+    for path in paths:
+        found = segments.read_header(path)
+        if found is None:
+            continue
+        header = header or found
+        if any(region.kind in (layout.REGION_NAMES, layout.REGION_MARKS) for region in found.regions):
+            _read_segment(path, found, names, marks)
+    marks.sort(key=lambda mark: mark["time"])
+    return _judge(marks, names, header)
+
+
+def _read_segment(
+    path: str, header: segments.Header, names: dict[int, str], marks: list[dict[str, int]]
+) -> None:
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError:
+        return
+    for region in header.regions:
+        for slot in range(region.capacity):
+            at = region.offset + slot * region.record_size
+            record = data[at : at + region.record_size]
+            if record[-8:] != (slot + 1).to_bytes(8, "little"):
+                continue
+            if region.kind == layout.REGION_NAMES and region.record_size == layout.NAME_SIZE:
+                number, _, length, text = _NAME.unpack_from(record)
+                names[number] = text[:length].decode("utf-8", "replace")
+            elif region.kind == layout.REGION_MARKS and region.record_size == layout.MARK_SIZE:
+                marks.append(dict(zip(_MARK_NAMES, _MARK.unpack_from(record), strict=True)))
+
+
+def _judge(marks: list[dict[str, int]], names: dict[int, str], header: "segments.Header | None") -> Facts:
+    identity: dict[str, Any] = {}
+    if header is not None and "module" in header.text:
+        identity["module"] = header.text["module"][0]
+    policy = header.text.get("policy", [""])[0] if header is not None else ""
+    thresholds: tuple[int, int, int] | None = None
+    enabled, dead, spliced, by_us = True, False, False, False
+    frozen = boundary = 0
+    for mark in marks:
+        kind = mark["kind"]
+        if kind == layout.MARK_IDENTITY:
+            where, text = _SOURCES.get(mark["c"]), names.get(mark["a"], "")
+            if where and text:
+                identity[where] = text
+            if mark["b"] >= 0:
+                identity["rank"] = mark["b"]
+        elif kind == layout.MARK_FREEZE:
+            frozen = mark["time"]
+            spliced = bool(mark["flags"] & layout.MARK_FLAG_SPLICE)
+            by_us = bool(mark["flags"] & layout.MARK_FLAG_OURS)
+        elif kind == layout.MARK_THAW:
+            frozen = 0
+        elif kind == layout.MARK_THRESHOLD:
+            thresholds = (mark["a"], mark["b"], mark["c"])
+        elif kind == layout.MARK_STATE and mark["a"] == 3:
+            thresholds = (mark["b"], mark["c"], mark["d"])
+            enabled = bool(mark["e"])
+        elif kind in (layout.MARK_ENABLE, layout.MARK_DISABLE):
+            enabled = kind == layout.MARK_ENABLE
+        elif kind == layout.MARK_BOUNDARY:
+            boundary = mark["time"]
+        elif kind == layout.MARK_POLICY:
+            policy = names.get(mark["a"], policy)
+        elif kind == layout.MARK_DEAD_COLLECTOR:
+            dead = True
+    return Facts(identity, thresholds, enabled, frozen, by_us, spliced, boundary, policy, dead, header)
+
+
+def name(identity: dict[str, Any], argv: list[str], title: str) -> str:
+    """The process's name without its pid, by the one rule that names have (A7)."""
+    module = identity.get("module", "")
+    if not module and argv and proc.is_interpreter(argv[0]):
+        module = options(argv).target
+    return naming.process_role(
+        identity.get("role", ""),
+        identity.get("rank"),
+        title or identity.get("title", ""),
+        identity.get("multiprocessing", ""),
+        module,
+        tuple(argv),
+    )

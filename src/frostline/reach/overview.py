@@ -1,0 +1,255 @@
+"""A session as it is now: every Python process of it, and what is in force there."""
+
+import json
+import os
+from typing import Any, NamedTuple
+
+from frostline import format as layout
+from frostline.errors import FrostlineError
+from frostline.reach import facts, missed, proc, sealing, segments
+from frostline.reach.segments import SegmentName
+
+
+class Row(NamedTuple):
+    """One process."""
+
+    pid: int
+    name: str
+    alive: bool
+    exit: "int | None"
+    recorded: bool
+    reason: str
+    detail: str
+    python: str
+    policy: str
+    thresholds: str
+    freeze: str
+    boundary: str
+
+
+class Overview(NamedTuple):
+    """A session."""
+
+    path: str
+    live: bool
+    helper: str
+    rows: list[Row]
+    notes: list[str]
+
+
+def read(session: str) -> Overview:
+    """Reads what the helper saw and what the processes wrote.
+
+    Raises:
+        FrostlineError: ``no-session`` if there is nothing of ours in the folder.
+    """
+    path = os.path.realpath(session)
+    helpers = _notes(path, "helper-")
+    runs = _notes(path, "run-")
+    series = _series(path)
+    if not helpers and not runs and not series:
+        raise FrostlineError(
+            "no-session",
+            f"{session} holds no session" if os.path.isdir(session) else f"there is no folder {session}",
+            "Name the folder that `frostline run` wrote (its -o).",
+        )
+    this_boot = not runs or any(run.get("boot_id") in ("", proc.boot_id()) for run in runs)
+    rows: list[Row] = []
+    told: set[tuple[int, int]] = set()
+    answers: dict[int, str] = {}
+    for helper in helpers:
+        for entry in helper.get("boundary", []):
+            answers[entry["pid"]] = f"{entry['reply']}: {entry['detail']}"
+    for helper in helpers:
+        for entry in helper.get("processes", []):
+            if not entry.get("python"):
+                continue
+            mine = {
+                key: paths
+                for key, paths in series.items()
+                if key[0] == entry["pid"] and key[1] in entry["series"]
+            }
+            # In another pid namespace the process calls itself by another number.
+            mine = mine or {key: paths for key, paths in series.items() if key[1] in entry["series"]}
+            told.update((key[0], key[1]) for key in mine)
+            rows.append(_row(entry, mine, this_boot, answers, helper))
+    for key, paths in series.items():
+        if (key[0], key[1]) not in told:
+            rows.append(_row_of_series(paths, this_boot))
+    rows.sort(key=lambda row: (not row.alive, row.pid))
+    live = any(row.alive for row in rows)
+    helper_state, notes = _helper_state(helpers, live)
+    return Overview(path, live, helper_state, rows, notes)
+
+
+def _notes(path: str, prefix: str) -> list[dict[str, Any]]:
+    found = []
+    for name in sorted(os.listdir(path)) if os.path.isdir(path) else []:
+        if name.startswith(prefix) and name.endswith(".json"):
+            try:
+                with open(os.path.join(path, name), encoding="utf-8") as file:
+                    value = json.load(file)
+            except (OSError, ValueError):
+                continue
+            if isinstance(value, dict):
+                found.append(value)
+    return found
+
+
+def _series(path: str) -> dict[tuple[int, int, int], list[str]]:
+    """Segments by series, sealed or live."""
+    listing: dict[SegmentName, str] = {}
+    active = sealing.active_folder(path)
+    for folder in (active, path) if active else (path,):
+        listing.update(segments.listing(folder))
+    found: dict[tuple[int, int, int], list[str]] = {}
+    for name in sorted(listing):
+        found.setdefault(name[:3], []).append(listing[name])
+    return found
+
+
+def _alive(pid: int, start_ticks: int, this_boot: bool) -> bool:
+    now = proc.stat(pid) if this_boot else None
+    return now is not None and now.alive and now.start_ticks == start_ticks
+
+
+def _row(
+    entry: dict[str, Any],
+    series: dict[tuple[int, int, int], list[str]],
+    this_boot: bool,
+    answers: dict[int, str],
+    helper: dict[str, Any],
+) -> Row:
+    alive = _alive(entry["pid"], entry["start_ticks"], this_boot)
+    paths = series[max(series, key=lambda key: (key[2] == 0, key[1]))] if series else []
+    known = facts.read(paths)
+    words = segments.read_words(paths[0]) if paths else None
+    reason = entry["missed"] or ""
+    detail = entry["detail"]
+    recorded = bool(entry["recorded"] or (entry["series"] and not entry["missed"]))
+    if recorded and words is not None and words["state"] == layout.STATE_OFF:
+        off = dict(layout.OFF_REASONS).get(words["off_reason"], f"reason {words['off_reason']}")
+        reason, detail = "off", off
+    boundary = _boundary(known, answers.get(entry["pid"]), helper, alive)
+    return _made(
+        entry["pid"],
+        entry["argv"],
+        entry["title"] or "",
+        alive,
+        entry["exit"],
+        recorded,
+        reason,
+        detail,
+        known,
+        boundary,
+    )
+
+
+def _row_of_series(paths: list[str], this_boot: bool) -> Row:
+    """A process that no helper saw: started with the environment alone, or too short."""
+    known = facts.read(paths)
+    header = known.header
+    if header is None:
+        parsed = segments.parse_name(os.path.basename(paths[0]))
+        return _made(
+            parsed.pid if parsed else 0,
+            [],
+            "",
+            False,
+            None,
+            False,
+            "damaged",
+            "its header cannot be read",
+            known,
+            "",
+        )
+    alive = _alive(header.pid, header.process_start, this_boot)
+    return _made(
+        header.pid,
+        header.text.get("argv", []),
+        "",
+        alive,
+        None,
+        True,
+        "",
+        "",
+        known,
+        _boundary(known, None, {}, alive),
+    )
+
+
+def _made(
+    pid: int,
+    argv: list[str],
+    title: str,
+    alive: bool,
+    exit_code: "int | None",
+    recorded: bool,
+    reason: str,
+    detail: str,
+    known: facts.Facts,
+    boundary: str,
+) -> Row:
+    version = known.header.hexversion if known.header else 0
+    python = f"{version >> 24}.{version >> 16 & 255}.{version >> 8 & 255}" if version else ""
+    thresholds = ",".join(map(str, known.thresholds)) if known.thresholds else ""
+    if thresholds and not known.enabled:
+        thresholds += " (disabled)"
+    if known.dead_collector:
+        thresholds += " (collector dead: forked inside a pass)"
+    freeze = ""
+    if recorded:
+        freeze = "no"
+        if known.frozen_since:
+            freeze = ("by Frostline" if known.frozen_by_us else "by the program") + (
+                ", spliced" if known.spliced else ""
+            )
+    return Row(
+        pid,
+        facts.name(known.identity, argv, title),
+        alive,
+        exit_code,
+        recorded,
+        reason,
+        detail,
+        python,
+        known.policy if recorded else "",
+        thresholds,
+        freeze,
+        boundary,
+    )
+
+
+def _boundary(known: facts.Facts, answer: "str | None", helper: dict[str, Any], alive: bool) -> str:
+    if known.boundary:
+        return "told"
+    if answer is not None:
+        return answer
+    waiting = helper.get("waiting_for")
+    return f"pending: --ready-{waiting}" if waiting and not helper.get("ready") and alive else ""
+
+
+def _helper_state(helpers: list[dict[str, Any]], live: bool) -> tuple[str, list[str]]:
+    notes: list[str] = []
+    for helper in helpers:
+        notes += [str(warning) for warning in helper.get("warnings", [])]
+        for series, what in helper.get("dropped", {}).items():
+            dropped = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in what.items() if count)
+            notes.append(f"{series}: dropped by the limit: {dropped}")
+    if not helpers:
+        return "none", ["no helper watched this session: processes that were missed are not known"]
+    if all(helper.get("ended") for helper in helpers):
+        return "ended", notes
+    running = any(
+        not helper.get("ended") and (now := proc.stat(helper["pid"])) is not None and now.alive
+        for helper in helpers
+    )
+    if running:
+        return "watching", notes
+    notes.append("the helper has gone before the command: processes that started later may be missing here")
+    return "gone", notes
+
+
+def explain(reason: str) -> tuple[str, str]:
+    """What a reason means, and what to do about it."""
+    return missed.REASONS.get(reason, ("", ""))
