@@ -1,1 +1,20 @@
-"""recording"""
+"""Reads recordings: one segment, one series, one session; damaged ones as far as they are sound."""
+
+from frostline.recording.loss import Loss
+from frostline.recording.model import Mark, Series
+from frostline.recording.seal import Sealed, seal
+from frostline.recording.session import ProcessSeen, Run, Session, merge, newest_session, read_session
+
+__all__ = [
+    "Loss",
+    "Mark",
+    "ProcessSeen",
+    "Run",
+    "Sealed",
+    "Series",
+    "Session",
+    "merge",
+    "newest_session",
+    "read_session",
+    "seal",
+]

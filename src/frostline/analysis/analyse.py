@@ -1,0 +1,236 @@
+"""From a session to an analysis: every process, then what holds across them."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from frostline import format as fmt
+from frostline.analysis import events as marks
+from frostline.analysis.advice import advise
+from frostline.analysis.model import Analysis, MissedProcess, Options, ProcessReport, State
+from frostline.analysis.passes import AUTOMATIC, full_passes, generation_stats, pauses_of
+from frostline.analysis.pauses import Pauses
+from frostline.analysis.steps import Steps, choose_primary, in_headline, list_slow, look_elsewhere, steps_of
+from frostline.analysis.verdict import decide, doubts
+from frostline.analysis.walked import HeapModel
+from frostline.format.naming import process_name, process_role
+from frostline.recording import ProcessSeen, Series, Session
+from frostline.recording.seal import is_dead
+
+_SOURCES = (fmt.IDENTITY_PROGRAM, fmt.IDENTITY_TITLE, fmt.IDENTITY_MULTIPROCESSING, fmt.IDENTITY_MODULE)
+
+
+def analyse(session: Session, options: Options | None = None) -> Analysis:
+    """Everything that a report says about a session. Reads no file."""
+    options = options or Options()
+    seen = {(p.session, p.pid): p for p in session.processes}
+    heaps: dict[int, HeapModel] = {}
+    every: list[tuple[Series, Pauses, Steps]] = []
+    for series in sorted(session.series, key=lambda s: s.series):
+        parent = series.first_text("parent_series")
+        pauses = pauses_of(series, heaps.get(int(parent)) if parent.isdecimal() else None)
+        heaps[series.series] = pauses.heap
+        every.append((series, pauses, choose_primary(steps_of(series, pauses, options))))
+    names = _names([series for series, _, _ in every], seen)
+    processes: list[ProcessReport] = []
+    slow = explained = elsewhere = 0
+    for index, (series, pauses, steps) in enumerate(every):
+        others = [
+            (i, other.union)
+            for i, (s, other, _) in enumerate(every)
+            if s.pid != series.pid or s.session != series.session
+        ]
+        steps = look_elsewhere(steps, others)
+        counted = in_headline(steps)
+        slow += int(np.count_nonzero(counted))
+        explained += int(np.count_nonzero(counted & steps.slow.explained))
+        elsewhere += int(np.count_nonzero(counted & (steps.slow.elsewhere >= 0)))
+        processes.append(
+            _process(series, pauses, steps, names, index, seen.get((series.session, series.pid)), session)
+        )
+    reports = tuple(processes)
+    missed = _missed(session)
+    verdict = decide(reports, missed, (slow, explained, elsewhere), options)
+    ready = session.ready[1] if session.ready else 0
+    records = sum(
+        len(s.passes) + len(s.marks) + len(s.names) + len(s.spans.get("start", ())) for s in session.series
+    )
+    return Analysis(
+        path=session.path,
+        verdict=verdict,
+        advice=advise(reports, missed, tuple(session.runs), verdict, str(session.path), ready),
+        processes=reports,
+        missed=missed,
+        doubts=doubts(reports, missed, session.losses, session.running, session.clock_error),
+        losses=session.losses,
+        runs=tuple(session.runs),
+        options=options,
+        running=session.running,
+        ready=session.ready,
+        clock_error=session.clock_error,
+        start=min((p.start for p in reports), default=0),
+        stop=max((p.stop for p in reports), default=0),
+        records=records,
+        bytes=session.bytes,
+    )
+
+
+def _process(
+    series: Series,
+    pauses: Pauses,
+    steps: Steps,
+    names: list[tuple[str, str]],
+    index: int,
+    seen: ProcessSeen | None,
+    session: Session,
+) -> ProcessReport:
+    name, role = names[index]
+    start, stop, closed = _window(series, seen, session)
+    full = full_passes(series, pauses)
+    at_attach = marks.state(series, closing=False)
+    at_close = marks.state(series, closing=True)
+    unseen, unseen_total = marks.unseen_explicit(series, pauses)
+    frozen_since = None
+    if at_attach and at_close and at_attach.frozen is not None and at_close.frozen is not None:
+        frozen_since = at_close.frozen - at_attach.frozen
+    length = pauses.length
+    return ProcessReport(
+        name=name,
+        role=role,
+        pid=series.pid,
+        interpreter=series.interpreter,
+        session=series.session,
+        series=series,
+        start=start,
+        stop=stop,
+        closed=closed,
+        command=series.text.get("argv", ()) or (seen.arguments if seen else ()),
+        python=series.python,
+        policy=_policy(series),
+        generations=generation_stats(series, pauses, max(1, stop - start)),
+        longest=int(length.max()) if len(length) else 0,
+        pause_total=pauses.union.total,
+        full_passes=full,
+        automatic_full=sum(p.kind == AUTOMATIC for p in full),
+        call_sites=marks.call_sites(series),
+        unseen_explicit=unseen,
+        unseen_explicit_total=unseen_total,
+        events=marks.events(series),
+        at_attach=at_attach,
+        at_close=at_close,
+        frozen_since_attach=frozen_since,
+        frozen_now=marks.frozen_now(series),
+        boundary=max((m.time for m in series.marks if m.kind == fmt.MARK_BOUNDARY), default=0),
+        labels=tuple(sorted(steps.labels, key=lambda label: (-label.slow, -label.total, label.label))),
+        long_steps=list_slow(series, pauses, steps, name, [n for n, _ in names]),
+        other_callbacks=marks.named(series, fmt.MARK_OTHER_CALLBACK),
+        refused=marks.named(series, fmt.MARK_REFUSED),
+        wrapped=marks.named(series, fmt.MARK_WRAPPED),
+        lost_passes=_lost(series, "passes", at_attach, at_close),
+        lost_spans=_lost(series, "spans", None, None),
+        pauses=pauses,
+    )
+
+
+def _lost(series: Series, what: str, at_attach: State | None, at_close: State | None) -> int:
+    """Records known to be missing: by the recorder's count, by damage, by the interpreter's own count."""
+    lost = series.words.get(f"lost_{what}", 0) + series.damaged.get(what, 0)
+    if what == "spans":
+        return lost + series.words.get("dropped_spans", 0)
+    if at_attach is None or at_close is None or series.free_threaded:
+        return lost
+    if (3, 14, 0) <= series.version < (3, 14, 5):
+        return lost
+    counted = 0
+    for before, after in zip(at_attach.stats, at_close.stats, strict=True):
+        if before is None or after is None:
+            return lost
+        counted += after[0] - before[0]
+    inside = int(np.count_nonzero(series.passes["stop"] <= at_close.time))
+    # A pass may be running at either reading: one more or less is no loss.
+    short = counted - inside
+    return max(lost, short if short > 1 else 0)
+
+
+def _window(series: Series, seen: ProcessSeen | None, session: Session) -> tuple[int, int, bool]:
+    """(start, end, closed in an orderly way) of what was recorded."""
+    closed = series.words.get("closed", 0)
+    last = series.last_time
+    if closed:
+        return series.series, max(last, closed), True
+    if seen is not None:
+        last = max(last, seen.last_seen)
+    now = time.monotonic_ns()
+    alive = series.live and not is_dead(series.pid, series.process_start, series.pid_namespace)
+    if alive and last <= now <= last + 86_400 * 10**9:
+        last = now
+    return series.series, max(series.series, last), False
+
+
+def _policy(series: Series) -> str:
+    policy = series.first_text("policy")
+    for mark in series.marks:
+        if mark.kind == fmt.MARK_POLICY:
+            policy = series.name(mark.values[0])
+    return policy or "off"
+
+
+def _names(every: list[Series], seen: dict[tuple[int, int], ProcessSeen]) -> list[tuple[str, str]]:
+    """(name, role) of each series; those that would look alike say what tells them apart."""
+    found: list[tuple[str, str]] = []
+    count: dict[tuple[int, int], int] = {}
+    for series in every:
+        outside = seen.get((series.session, series.pid))
+        best: dict[int, tuple[str, int]] = {}
+        for mark in series.marks:
+            if mark.kind == fmt.MARK_IDENTITY:
+                role, rank = series.name(mark.values[0]), mark.values[1]
+                old = best.get(mark.values[2], ("", -1))
+                best[mark.values[2]] = (role or old[0], rank if rank >= 0 else old[1])
+        texts = [best.get(source, ("", -1))[0] for source in _SOURCES]
+        rank = max((rank for _, rank in best.values()), default=-1)
+        module = texts[3] or series.first_text("module") or _module(series.text.get("argv", ()))
+        argv = series.text.get("argv", ()) or (outside.arguments if outside else ())
+        title = texts[1] or (outside.title if outside else "")
+        role = process_role(texts[0], rank, title, texts[2], module, argv)
+        name = process_name(series.pid, texts[0], rank, title, texts[2], module, argv)
+        key = (series.session, series.pid)
+        count[key] = count.get(key, 0) + 1
+        if count[key] > 1:
+            told = f"interpreter {series.interpreter}" if series.interpreter else f"program {count[key]}"
+            name = name[:-1] + f", {told})"
+        if series.session:
+            name = name[:-1] + f", session {series.session + 1})"
+        found.append((name, role))
+    return found
+
+
+def _module(argv: tuple[str, ...]) -> str:
+    """What runs, from a command line: the module after ``-m``, else the first word that is no option."""
+    rest = list(argv[1:])
+    while rest:
+        word = rest.pop(0)
+        if word == "-m" and rest:
+            return rest[0]
+        if word == "-c":
+            return ""
+        if word in ("-X", "-W"):
+            del rest[:1]
+        elif not word.startswith("-"):
+            return word
+    return ""
+
+
+def _missed(session: Session) -> tuple[MissedProcess, ...]:
+    recorded = {(series.session, series.pid) for series in session.series}
+    found: list[MissedProcess] = []
+    for one in session.processes:
+        if one.recorded or (one.session, one.pid) in recorded or not (one.python or one.missed):
+            continue
+        name = process_name(one.pid, title=one.title, module=_module(one.arguments), arguments=one.arguments)
+        found.append(
+            MissedProcess(one.pid, name, one.arguments, one.missed or "no recording", one.detail, one.python)
+        )
+    return tuple(found)

@@ -1,0 +1,270 @@
+"""What an analysis says: frozen dataclasses. All times in ns of one CLOCK_MONOTONIC unless said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from frostline.analysis.pauses import Pauses
+from frostline.recording import Loss, Run, Series
+
+
+@dataclass(frozen=True)
+class Options:
+    """What counts as slow.
+
+    A step is slow if it takes over ``long_factor`` times its label's median and over
+    ``long_floor`` ns. A label with fewer than ``few`` steps has no median to speak of: there the
+    floor alone decides, and the label does not enter the headline while others do.
+    """
+
+    long_factor: float = 3.0
+    long_floor: int = 20_000_000
+    few: int = 4
+
+
+@dataclass(frozen=True)
+class Walked:
+    """Objects that passes walked. ``value`` is None where nothing sound is known."""
+
+    value: int | None
+    exact: bool = False
+    how: str = ""
+
+
+@dataclass(frozen=True)
+class GenerationStats:
+    """Passes of one generation in one process. Pauses as the process felt them."""
+
+    generation: int
+    count: int
+    automatic: int
+    total: int
+    p50: int
+    p99: int
+    longest: int
+    share: float
+    walked: Walked
+    reclaimed: int
+    uncollectable: int
+    #: Reclaimed over walked; None where walked is unknown or nothing was walked.
+    yield_: float | None
+    #: The passes themselves, without other tools' callbacks; and those callbacks.
+    passes_alone: int
+    others: int
+
+
+@dataclass(frozen=True)
+class FullPass:
+    """One pass of the oldest generation."""
+
+    start: int
+    pause: int
+    alone: int
+    kind: str
+    reclaimed: int
+    walked: Walked
+    file: str
+    line: int
+    function: str
+    tid: int
+    counts: tuple[int, int, int]
+    thresholds: tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class CallSite:
+    """Explicit ``gc.collect()`` calls from one line."""
+
+    file: str
+    line: int
+    function: str
+    generation: int
+    count: int
+    total: int
+    longest: int
+    reclaimed: int
+    skipped: int
+    raised: int
+    ours: bool
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to the collector or the process."""
+
+    time: int
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class State:
+    """The collector's state at one moment (B4). None where it was not recorded."""
+
+    time: int
+    #: (collections, collected, uncollectable) by generation, as ``gc.get_stats()``: monotonic.
+    stats: tuple[tuple[int, int, int] | None, ...]
+    counts: tuple[int | None, ...]
+    thresholds: tuple[int, int, int] | None
+    enabled: bool | None
+    frozen: int | None
+    others: int | None
+    debug: int | None
+
+
+@dataclass(frozen=True)
+class LongStep:
+    """One slow step, and what overlapped it."""
+
+    process: str
+    pid: int
+    label: str
+    kind: int
+    start: int
+    duration: int
+    baseline: int
+    overlap: int
+    explained: bool
+    nested: bool
+    #: The longest pass in it: generation, pause, automatic or explicit, trigger. Empty if none.
+    pass_text: str
+    passes: int
+    #: Another process whose passes cover half of the excess: "consistent with", no more.
+    elsewhere: str = ""
+
+
+@dataclass(frozen=True)
+class LabelStats:
+    """Spans of one label in one process."""
+
+    label: str
+    kind: int
+    count: int
+    total: int
+    p50: int
+    p99: int
+    longest: int
+    errors: int
+    slow: int
+    explained: int
+    overlapped: int
+    elsewhere: int
+    #: What slow steps are compared with; the median, unless pauses fill the median itself.
+    baseline: int
+    #: It enters the headline.
+    primary: bool
+    few: bool
+    presets: bool
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ProcessReport:
+    """One interpreter of one process."""
+
+    name: str
+    role: str
+    pid: int
+    interpreter: int
+    session: int
+    series: Series
+    start: int
+    stop: int
+    closed: bool
+    command: tuple[str, ...]
+    python: str
+    policy: str
+    generations: tuple[GenerationStats, ...]
+    longest: int
+    pause_total: int
+    full_passes: tuple[FullPass, ...]
+    automatic_full: int
+    call_sites: tuple[CallSite, ...]
+    unseen_explicit: int
+    unseen_explicit_total: int
+    events: tuple[Event, ...]
+    at_attach: State | None
+    at_close: State | None
+    frozen_since_attach: int | None
+    frozen_now: bool
+    boundary: int
+    labels: tuple[LabelStats, ...]
+    long_steps: tuple[LongStep, ...]
+    other_callbacks: tuple[str, ...]
+    refused: tuple[str, ...]
+    wrapped: tuple[str, ...]
+    lost_passes: int
+    lost_spans: int
+    #: One entry a pass, in the order of ``series.passes``.
+    pauses: Pauses = field(repr=False)
+
+    @property
+    def wall(self) -> int:
+        return max(1, self.stop - self.start)
+
+
+@dataclass(frozen=True)
+class MissedProcess:
+    """A process of the tree that is not in the recording."""
+
+    pid: int
+    name: str
+    command: tuple[str, ...]
+    reason: str
+    detail: str
+    python: bool
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Why a number may be wrong, or a verdict weaker than it looks."""
+
+    slug: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``kind`` is ``collector``, ``not-the-collector`` or ``cannot-tell``."""
+
+    kind: str
+    sentence: str
+    explained: int = 0
+    slow: int = 0
+    elsewhere: int = 0
+    steps: int = 0
+    threshold: int = 0
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to type next, and why. ``saving`` is in ns over the recording, None if none is claimed."""
+
+    text: str
+    command: str = ""
+    saving: int | None = None
+    how: str = ""
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """One session, or several merged ones."""
+
+    path: Path
+    verdict: Verdict
+    advice: tuple[Advice, ...]
+    processes: tuple[ProcessReport, ...]
+    missed: tuple[MissedProcess, ...]
+    doubts: tuple[Doubt, ...]
+    losses: tuple[Loss, ...]
+    runs: tuple[Run, ...]
+    options: Options
+    running: bool
+    ready: tuple[str, int, str] | None
+    clock_error: int
+    start: int
+    stop: int
+    records: int
+    bytes: int

@@ -1,0 +1,123 @@
+"""Passes of one series: pauses, kinds, statistics by generation, the list of full passes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from frostline import format as fmt
+from frostline.analysis.intervals import quantiles, union
+from frostline.analysis.model import FullPass, GenerationStats, Walked
+from frostline.analysis.pauses import Pauses
+from frostline.analysis.walked import HOW_EXACT, HOW_FULL, HOW_YOUNG, HeapModel, heap_model
+from frostline.recording import Series
+from frostline.recording.layout import Array, Int64
+
+AUTOMATIC = "automatic"
+EXPLICIT = "explicit"
+FROSTLINE = "Frostline"
+UNSEEN = "explicit, caller unseen"
+
+
+def pauses_of(series: Series, parent: HeapModel | None = None) -> Pauses:
+    """A pause is ["start" reached us, "stop" reached the last callback], as the process feels it.
+
+    Of it, the pass itself is ["start" reached the last callback, "stop" reached us], or what
+    the interpreter says (3.15); the rest is other tools' callbacks (case 53).
+    """
+    passes = series.passes
+    start: Int64 = passes["start"].astype(np.int64)
+    end: Int64 = np.where(passes["end"] > 0, passes["end"], passes["stop"])
+    begin: Int64 = np.where(passes["begin"] > 0, passes["begin"], start)
+    alone: Int64 = passes["stop"] - begin
+    said = passes["duration"] >= 0
+    # The interpreter's own figure lies inside what we saw; a larger one would be a damaged record.
+    own = np.minimum(np.rint(np.where(said, passes["duration"], 0) * 1e9).astype(np.int64), end - start)
+    alone = np.where(said, own, alone)
+    others: Int64 = (begin - start) + (end - passes["stop"])
+    enabled = (passes["flags"] & fmt.PASS_DISABLED) == 0
+    marked = (passes["flags"] & (fmt.PASS_EXPLICIT | fmt.PASS_FROSTLINE)) != 0
+    automatic = enabled & (passes["threshold0"] > 0) & (passes["count0"] > passes["threshold0"]) & ~marked
+    heap = heap_model(series, parent, alone)
+    return Pauses(start, end, alone, others, automatic, marked, union(start, end), heap)
+
+
+def kind_of(series: Series, pauses: Pauses, i: int) -> str:
+    """Why pass ``i`` ran: counters and flags were read at its start."""
+    flags = int(series.passes["flags"][i])
+    if flags & fmt.PASS_FROSTLINE:
+        return FROSTLINE
+    if flags & fmt.PASS_EXPLICIT:
+        return EXPLICIT
+    return AUTOMATIC if pauses.automatic[i] else UNSEEN
+
+
+def generation_stats(series: Series, pauses: Pauses, wall: int) -> tuple[GenerationStats, ...]:
+    """One row for each generation that had a pass."""
+    found: list[GenerationStats] = []
+    length = pauses.length
+    for generation in (0, 1, 2):
+        which = series.passes["generation"] == generation
+        count = int(np.count_nonzero(which))
+        if not count:
+            continue
+        these = length[which]
+        p50, p99, longest = quantiles(these, (0.5, 0.99, 1.0))
+        total = int(these.sum())
+        walked = _sum_walked(pauses.heap, which, generation)
+        reclaimed = int(series.passes["collected"][which].sum())
+        found.append(
+            GenerationStats(
+                generation=generation,
+                count=count,
+                automatic=int(np.count_nonzero(pauses.automatic & which)),
+                total=total,
+                p50=p50,
+                p99=p99,
+                longest=longest,
+                share=total / max(1, wall),
+                walked=walked,
+                reclaimed=reclaimed,
+                uncollectable=int(series.passes["uncollectable"][which].astype(np.int64).sum()),
+                yield_=reclaimed / walked.value if walked.value else None,
+                passes_alone=int(pauses.alone[which].sum()),
+                others=int(pauses.others[which].sum()),
+            )
+        )
+    return tuple(found)
+
+
+def _sum_walked(heap: HeapModel, which: Array, generation: int) -> Walked:
+    walked = heap.walked[which]
+    if not len(walked) or bool(np.any(walked < 0)):
+        return Walked(None)
+    exact = bool(np.all(heap.exact[which]))
+    how = HOW_EXACT if exact else (HOW_FULL if generation == 2 else HOW_YOUNG)
+    return Walked(int(walked.sum()), exact, how)
+
+
+def full_passes(series: Series, pauses: Pauses) -> tuple[FullPass, ...]:
+    """The passes of generation 2, in order, with the frame each interrupted (the trigger)."""
+    found: list[FullPass] = []
+    length = pauses.length
+    for i in np.flatnonzero(series.passes["generation"] == 2):
+        row = series.passes[i]
+        objects = int(pauses.heap.walked[i])
+        exact = bool(pauses.heap.exact[i])
+        how = HOW_EXACT if exact else HOW_FULL
+        found.append(
+            FullPass(
+                start=int(row["start"]),
+                pause=int(length[i]),
+                alone=int(pauses.alone[i]),
+                kind=kind_of(series, pauses, int(i)),
+                reclaimed=int(row["collected"]),
+                walked=Walked(objects, exact, how) if objects >= 0 else Walked(None),
+                file=series.name(int(row["trigger_file"])),
+                line=int(row["trigger_line"]),
+                function=series.name(int(row["trigger_function"])),
+                tid=int(row["tid"]),
+                counts=(int(row["count0"]), int(row["count1"]), int(row["count2"])),
+                thresholds=(int(row["threshold0"]), int(row["threshold1"]), int(row["threshold2"])),
+            )
+        )
+    return tuple(found)

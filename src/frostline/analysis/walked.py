@@ -1,0 +1,176 @@
+"""How many objects a pass walked: said by the interpreter, soundly estimated, or unknown.
+
+Before 3.15 the interpreter does not say. What it does count is *net* container allocations:
+``gc.get_count()[0]`` at "start". So:
+
+* A gen-0 pass walks what was allocated and not freed since the pass before: count0.
+* A gen-1 pass walks count0 and what the gen-0 passes since the last older pass left over.
+* A full pass walks all that is tracked and not frozen. Where recording began with the
+  interpreter, the sum of all net allocations less all reclaimed is that; a fork inherits its
+  parent's sum; freeze sets it to nothing, thaw gives it back; a freeze that was counted
+  corrects it. Deaths while count0 is zero are not counted by CPython, so a program that churns
+  is overestimated; an estimate which would mean that the collector walked faster than any
+  does (under FASTEST ns an object) is discarded as unsound, and "unknown" is said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from frostline import format as fmt
+from frostline.recording import Series
+from frostline.recording.layout import Array, Int64
+
+#: ns an object: 45-90 was measured on warm small heaps; nothing walks in a third of that.
+FASTEST = 15
+#: A recording that missed at most this many young passes saw the interpreter from its start.
+FEW_PASSES_BEFORE = 40
+
+HOW_EXACT = "as the interpreter says"
+HOW_YOUNG = "net container allocations, from gc.get_count() at the pass's start"
+HOW_FULL = (
+    "net container allocations since the interpreter started, less what was reclaimed and frozen; "
+    "at most: deaths are not all counted"
+)
+
+
+@dataclass(frozen=True)
+class HeapModel:
+    """Walked objects of each pass (-1 unknown), whether exact, and the heap size at any time."""
+
+    walked: Int64
+    exact: Array
+    times: Int64
+    sizes: Int64
+    frozen: Int64
+    known: bool
+
+    def at(self, time: int) -> tuple[int, int] | None:
+        """(tracked and not frozen, frozen by the host or us) at an instant; None if unknown."""
+        if not self.known:
+            return None
+        i = int(np.searchsorted(self.times, time, "right")) - 1
+        return (int(self.sizes[i]), int(self.frozen[i])) if i >= 0 else (0, 0)
+
+
+def heap_model(series: Series, parent: HeapModel | None, alone: Int64) -> HeapModel:
+    """Estimates for one series; ``alone`` is each pass's own time in ns, for the check."""
+    passes = series.passes
+    n = len(passes)
+    walked = np.full(n, -1, np.int64)
+    candidates = passes["candidates"]
+    exact = candidates >= 0
+    walked[exact] = candidates[exact]
+    empty = np.zeros(0, np.int64)
+    incremental = (3, 14, 0) <= series.version < (3, 14, 5)
+    if series.free_threaded or incremental or not series.hexversion:
+        return HeapModel(walked, exact, empty, empty, empty, False)
+
+    count0 = np.maximum(passes["count0"], 0).astype(np.int64)
+    collected = passes["collected"]
+    generation = passes["generation"]
+    grown = np.cumsum(count0 - collected)
+    before = np.concatenate((np.zeros(1, np.int64), grown[:-1])) if n else empty
+
+    young = (generation == 0) & ~exact
+    walked[young] = count0[young]
+    # For a gen-1 pass: what the passes since the last pass of gen 1 or 2 left.
+    older = np.flatnonzero(generation >= 1)
+    middle = np.flatnonzero((generation == 1) & ~exact)
+    place = np.searchsorted(older, middle) - 1
+    since = np.where(place >= 0, grown[older[np.maximum(place, 0)]] if len(older) else 0, 0)
+    reached = place >= 0 if not _from_start(series) else np.ones(len(middle), bool)
+    estimate = count0[middle] + np.maximum(before[middle] - since, 0)
+    walked[middle[reached]] = estimate[reached]
+
+    base = _base(series, parent)
+    lost = series.words.get("lost_passes", 0) + series.damaged.get("passes", 0)
+    if base is None or lost:
+        walked = _plausible(walked, exact, alone)
+        return HeapModel(walked, exact, empty, empty, empty, False)
+    full = np.flatnonzero((generation == 2) & ~exact)
+    offset, shifts = _freezes(series, base, grown)
+    walked[full] = np.maximum(
+        0, before[full] + count0[full] + _offsets(offset, shifts, passes["start"][full])
+    )
+    walked = _corrected_by_freeze(series, walked, exact)
+    walked = _plausible(walked, exact, alone)
+    times = np.concatenate((np.array([series.series], np.int64), passes["stop"]))
+    grown0 = np.concatenate((np.zeros(1, np.int64), grown))
+    sizes = np.maximum(0, grown0 + _offsets(offset, shifts, times))
+    frozen = _frozen_at(base, shifts, times)
+    return HeapModel(walked, exact, times, sizes, frozen, True)
+
+
+def _plausible(walked: Int64, exact: Array, alone: Int64) -> Int64:
+    """Drops estimates that no collector could have walked in the time the pass took."""
+    too_fast = ~exact & (walked > 1000) & (walked * FASTEST > alone)
+    return np.where(too_fast, -1, walked)
+
+
+def _from_start(series: Series) -> bool:
+    """Whether almost nothing happened in the interpreter before the recording."""
+    for mark in series.marks:
+        if mark.kind == fmt.MARK_FORKED:
+            return False
+        if mark.kind == fmt.MARK_STATE and not mark.flags & fmt.MARK_FLAG_CLOSING and mark.values[0] == 0:
+            return mark.values[1] <= FEW_PASSES_BEFORE
+    return False
+
+
+def _base(series: Series, parent: HeapModel | None) -> tuple[int, int] | None:
+    """(objects tracked, objects frozen) when the series began, or None if unknown."""
+    if any(mark.kind == fmt.MARK_FORKED for mark in series.marks):
+        return parent.at(series.series) if parent is not None else None
+    return (0, 0) if _from_start(series) else None
+
+
+def _freezes(series: Series, base: tuple[int, int], grown: Int64) -> tuple[int, list[tuple[int, int, int]]]:
+    """What to add to net growth: at first, and (time, new value, frozen) after each freeze and thaw."""
+    offset, frozen = base
+    start = offset
+    shifts: list[tuple[int, int, int]] = []
+    for mark in series.marks:
+        if mark.kind not in (fmt.MARK_FREEZE, fmt.MARK_THAW):
+            continue
+        i = int(np.searchsorted(series.passes["start"], mark.time, "right")) - 1
+        live = max(0, (int(grown[i]) if i >= 0 else 0) + offset)
+        if mark.kind == fmt.MARK_FREEZE:
+            counted = mark.values[0]
+            frozen = counted if counted >= 0 else frozen + live
+            offset -= live
+        else:
+            offset += frozen
+            frozen = 0
+        shifts.append((mark.stop, offset, frozen))
+    return start, shifts
+
+
+def _offsets(first: int, shifts: list[tuple[int, int, int]], times: Int64) -> Int64:
+    values = np.array([first, *(value for _, value, _ in shifts)], np.int64)
+    at = np.array([time for time, _, _ in shifts], np.int64)
+    return values[np.searchsorted(at, times, "right")]
+
+
+def _frozen_at(base: tuple[int, int], shifts: list[tuple[int, int, int]], times: Int64) -> Int64:
+    values = np.array([base[1], *(frozen for _, _, frozen in shifts)], np.int64)
+    at = np.array([time for time, _, _ in shifts], np.int64)
+    return values[np.searchsorted(at, times, "right")]
+
+
+def _corrected_by_freeze(series: Series, walked: Int64, exact: Array) -> Int64:
+    """A counted freeze right after a full pass says exactly what that pass left."""
+    passes = series.passes
+    frozen = 0
+    for mark in series.marks:
+        if mark.kind == fmt.MARK_THAW:
+            frozen = 0
+        if mark.kind != fmt.MARK_FREEZE or mark.values[0] < 0:
+            continue
+        i = int(np.searchsorted(passes["start"], mark.time, "right")) - 1
+        if i >= 0 and passes["generation"][i] == 2 and not exact[i]:
+            walked[i] = mark.values[0] - frozen + int(passes["collected"][i])
+        frozen = mark.values[0]
+    return walked

@@ -1,0 +1,86 @@
+"""``frostline report``: what the collector did, whether it explains the slow steps, what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from frostline.analysis import Analysis, Options, analyse
+from frostline.recording import merge, newest_session, read_session, seal
+from frostline.recording.session import Progress, Session
+from frostline.report import report as text_report
+from frostline.report import to_json, write, write_csv
+
+
+@click.command(name="report")
+@click.argument("sessions", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (schema: docs/json.md).")
+@click.option(
+    "--csv", "csv_folder", type=click.Path(path_type=Path), metavar="DIR", help="Write tables into DIR."
+)
+@click.option(
+    "--long-factor",
+    type=click.FloatRange(min=1.0),
+    default=3.0,
+    show_default=True,
+    help="A step is slow over this many times its label's median ...",
+)
+@click.option(
+    "--long-ms",
+    type=click.FloatRange(min=0.0),
+    default=20.0,
+    show_default=True,
+    help="... and over this many milliseconds.",
+)
+def report(
+    sessions: tuple[Path, ...], as_json: bool, csv_folder: Path | None, long_factor: float, long_ms: float
+) -> None:
+    """Report on a session, on several merged by their clocks, or on the newest.
+
+    Works while the session is being recorded.
+    """
+    analysis = analysed(sessions, Options(long_factor=long_factor, long_floor=int(long_ms * 1e6)))
+    if csv_folder is not None:
+        written = write_csv(analysis, csv_folder)
+        click.echo(f"{len(written)} files in {csv_folder}", err=True)
+    if as_json:
+        json.dump(to_json(analysis), sys.stdout, indent=1)
+        sys.stdout.write("\n")
+    else:
+        write(text_report(analysis), sys.stdout)
+
+
+def analysed(paths: tuple[Path, ...], options: Options | None = None) -> Analysis:
+    """Reads and analyses sessions; of none, the newest. Segments that dead processes left are sealed."""
+    chosen = paths or (newest_session(),)
+    read: list[Session] = []
+    for path in chosen:
+        if path.is_dir():
+            seal(path)
+        with _progress(f"reading {path.name}") as progress:
+            read.append(read_session(path, progress))
+    return analyse(merge(read) if len(read) > 1 else read[0], options)
+
+
+@contextlib.contextmanager
+def _progress(title: str) -> Iterator[Progress | None]:
+    """A bar on a terminal's stderr, once there is enough to wait for."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    with Bar(console=console, transient=True) as bar:
+        task = bar.add_task(title, total=None, visible=False)
+
+        def show(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total, visible=total > 32 * 1024 * 1024)
+
+        yield show

@@ -1,0 +1,49 @@
+"""What a series lacks, as its files and its own recorder say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from frostline import format as fmt
+from frostline.recording.loss import Losses
+from frostline.recording.model import Series
+from frostline.recording.segment import Segment
+
+
+def note_gaps(series: Series, segments: list[Segment], losses: Losses) -> None:
+    numbers = {segment.number for segment in segments}
+    folder = segments[0].path.parent
+    if 0 not in numbers:
+        message = "the first segment is missing: names, marks and the process's own account are lost"
+        losses.add("segment-missing", message, folder, 0, series.pid, series.series)
+        series.names = {}
+    missing = max(numbers) + 1 - len(numbers) - (0 not in numbers)
+    if missing > 0 and not series.words.get("dropped_spans"):
+        message = f"{missing} segments between the first and the last are missing"
+        losses.add("segment-missing", message, folder, 0, series.pid, series.series)
+
+
+def note_losses(series: Series, path: Path, losses: Losses) -> None:
+    pid, number = series.pid, series.series
+    for label, count in series.damaged.items():
+        losses.add("records-damaged", f"{count} damaged {label} left out", path, count, pid, number)
+    for label, count in series.unfinished.items():
+        message = f"{count} {label} unfinished: being written when it was read, or when the process died"
+        losses.add("records-unfinished", message, path, count, pid, number)
+    for word, what in (("lost_passes", "passes"), ("lost_spans", "spans"), ("lost_marks", "marks or names")):
+        count = series.words.get(word, 0)
+        if count > 2**40:
+            losses.add("word-damaged", f"the count of lost {what} makes no sense", path, 0, pid, number)
+            series.words[word] = 0
+        elif count:
+            losses.add(
+                word.replace("_", "-"), f"{count} {what} seen and not recorded", path, count, pid, number
+            )
+    dropped = series.words.get("dropped_spans", 0)
+    if 0 < dropped <= 2**40:
+        message = f"the {dropped} oldest spans were dropped to stay within the retention limit"
+        losses.add("spans-dropped", message, path, dropped, pid, number)
+    if series.words.get("off_reason") and series.words.get("state") == fmt.STATE_OFF:
+        reasons = dict(fmt.OFF_REASONS)
+        reason = reasons.get(series.words["off_reason"], "an unknown reason")
+        losses.add("recorder-off", f"recording stopped: {reason}", path, 0, pid, number)

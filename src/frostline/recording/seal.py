@@ -1,0 +1,155 @@
+"""Seal what dead processes left on tmpfs: move it to the session folder, so that it survives a reboot.
+
+The helper of ``frostline run`` does this while it lives; this is for when there is none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from frostline import format as fmt
+from frostline.recording.loss import Loss, Losses
+from frostline.recording.segment import open_file, read_segment
+from frostline.recording.session import active_folder, find_files
+
+_COPY = 1024 * 1024
+_FALLOC_PUNCH = 0x03  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """What :func:`seal` did."""
+
+    moved: int
+    left: int
+    losses: tuple[Loss, ...]
+
+
+def is_dead(pid: int, start_ticks: int, pid_namespace: int) -> bool:
+    """Whether the process that wrote is certainly gone. In doubt (another pid namespace) it is not."""
+    if not start_ticks or not pid_namespace or pid_namespace != _own_namespace():
+        return False
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes()
+    except FileNotFoundError:
+        return True
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    fields = text.rpartition(b")")[2].split()
+    if len(fields) < 20:
+        return False
+    # A zombie has run its last instruction; a pid with another start time is another process.
+    return fields[0] in (b"Z", b"X") or int(fields[19]) != start_ticks
+
+
+def _own_namespace() -> int:
+    try:
+        return Path("/proc/self/ns/pid").stat().st_ino
+    except OSError:
+        return 0
+
+
+def seal(session: Path | str) -> Sealed:
+    """Moves the segments of dead processes from the live folder to the session folder.
+
+    Each is copied, flushed to disk, renamed into place, and only then is the original removed. A
+    process whose end is not certain is left alone. Nothing is moved out of a folder that is not
+    ours alone.
+    """
+    folder = Path(session)
+    losses = Losses()
+    active = active_folder(folder)
+    if active is None or not _is_ours(active):
+        return Sealed(0, 0, ())
+    files = find_files(folder, losses)
+    moved = left = 0
+    for paths in files.by_series.values():
+        here = [path for path in paths if path.parent == active]
+        if not here:
+            continue
+        if not all(_dead_writer(path) for path in here[:1]):
+            left += len(here)
+            continue
+        for path in here:
+            try:
+                _move(path, folder / path.name)
+                moved += 1
+            except FileExistsError:
+                left += 1  # another sealer is at it
+            except FileNotFoundError:
+                continue  # another sealer was first
+            except OSError as error:
+                losses.add("seal-failed", f"cannot move this segment: {error.strerror}", path)
+                left += 1
+    _remove_originals(folder, active)
+    return Sealed(moved, left, losses.all())
+
+
+def _is_ours(active: Path) -> bool:
+    try:
+        status = active.stat()
+    except OSError:
+        return False
+    mine = status.st_uid == os.getuid() and not status.st_mode & 0o077
+    return mine and active.name.startswith(f"frostline-{os.getuid()}-")
+
+
+def _dead_writer(path: Path) -> bool:
+    try:
+        segment = read_segment(path, Losses())
+    except FileNotFoundError:
+        return False
+    if segment is None:
+        return False
+    header = segment.header
+    return is_dead(header["pid"], header["process_start"], header["pid_namespace"])
+
+
+def _move(source: Path, target: Path) -> None:
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.sealing")
+    descriptor = open_file(source)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        out = os.open(temporary, flags, 0o600)
+        try:
+            with os.fdopen(out, "wb") as file:
+                while piece := os.read(descriptor, _COPY):
+                    file.write(piece)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.rename(target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+        size = os.fstat(descriptor).st_size
+    finally:
+        os.close(descriptor)
+    _discard(source, size)
+
+
+def _discard(source: Path, size: int) -> None:
+    """Frees the pages even where somebody still maps the file, then removes it."""
+    with contextlib.suppress(OSError):
+        writable = os.open(source, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            libc = ctypes.CDLL(None, use_errno=True)
+            libc.fallocate(writable, _FALLOC_PUNCH, ctypes.c_long(0), ctypes.c_long(size))
+        finally:
+            os.close(writable)
+    with contextlib.suppress(FileNotFoundError):
+        source.unlink()
+
+
+def _remove_originals(folder: Path, active: Path) -> None:
+    """Removes what a sealer that died between its last two steps left, and an empty live folder."""
+    for path in sorted(active.glob("*" + fmt.SUFFIX)):
+        if (folder / path.name).exists() and _dead_writer(path):
+            with contextlib.suppress(OSError):
+                path.unlink()

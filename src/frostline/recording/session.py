@@ -1,0 +1,391 @@
+"""One session: a folder of segments, its live folder, and what ``run`` and its helper wrote there."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from frostline import format as fmt
+from frostline.errors import FrostlineError
+from frostline.recording.loss import Loss, Losses
+from frostline.recording.model import Series
+from frostline.recording.segment import FILE_NAME, open_file
+from frostline.recording.series import read_series, shift
+
+#: Called with bytes read and bytes in all.
+Progress = Callable[[int, int], None]
+
+_MAX_JSON = 16 * 1024 * 1024
+#: More segments than this in one folder is not a session.
+_MAX_FILES = 500_000
+
+
+@dataclass(frozen=True)
+class ProcessSeen:
+    """One process as the helper saw it from outside."""
+
+    pid: int
+    parent: int
+    first_seen: int
+    last_seen: int
+    arguments: tuple[str, ...]
+    title: str
+    executable: str
+    python: bool
+    recorded: bool
+    missed: str
+    detail: str
+    exit: int | None
+    session: int = 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One ``frostline run`` that wrote into the session."""
+
+    pid: int
+    command: tuple[str, ...]
+    policy: str
+    started: int
+    started_realtime: int
+    boot_id: str
+    host: str
+    cpus: int
+
+
+@dataclass
+class Session:
+    """What was read. ``losses`` says what was not."""
+
+    path: Path
+    series: list[Series] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+    processes: list[ProcessSeen] = field(default_factory=list)
+    #: (kind, at, detail) of a READY that the helper saw.
+    ready: tuple[str, int, str] | None = None
+    losses: tuple[Loss, ...] = ()
+    #: The helper was still at work when this was read.
+    running: bool = False
+    #: Largest error of the clock when sessions were merged, ns; 0 for one session.
+    clock_error: int = 0
+
+    @property
+    def bytes(self) -> int:
+        return sum(series.bytes for series in self.series)
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where the segments of a session are, sealed ones first."""
+
+    folder: Path
+    active: Path | None
+    by_series: dict[tuple[int, int, int], list[Path]]
+    size: int
+
+
+def active_folder(folder: Path) -> Path | None:
+    """The folder that the session's link names, if it exists and belongs to the session's owner."""
+    link = folder / fmt.ACTIVE_LINK
+    try:
+        target = link.readlink()
+        if not target.is_absolute() or not target.is_dir():
+            return None
+        if target.stat().st_uid != folder.stat().st_uid:
+            return None
+    except OSError:
+        return None
+    return target
+
+
+def find_files(folder: Path, losses: Losses) -> Files:
+    """Lists the segments of a session; foreign files are left alone."""
+    by_series: dict[tuple[int, int, int], list[Path]] = {}
+    active = active_folder(folder)
+    size = 0
+    seen: set[str] = set()
+    for place in (folder, active):
+        if place is None:
+            continue
+        try:
+            entries = list(os.scandir(place))
+        except OSError as error:
+            if place is folder:
+                raise FrostlineError(
+                    "session-unreadable",
+                    f"cannot list {folder}: {error.strerror}",
+                    "check the path and its permissions",
+                ) from error
+            losses.add("folder-unreadable", f"cannot list the live segments: {error.strerror}", place)
+            continue
+        if len(entries) > _MAX_FILES:
+            losses.add("too-many-files", f"{len(entries)} files: only {_MAX_FILES} are read", place)
+            entries = entries[:_MAX_FILES]
+        for entry in entries:
+            name = FILE_NAME.match(entry.name)
+            if name is None:
+                if entry.name.endswith(fmt.SUFFIX):
+                    losses.add("segment-foreign", "not named as a segment is: left out", entry.path)
+                continue
+            if entry.name in seen:
+                continue  # sealed already: its original is about to be removed
+            seen.add(entry.name)
+            try:
+                if not entry.is_file(follow_symlinks=False):
+                    losses.add("segment-unreadable", "not a regular file: left out", entry.path)
+                    continue
+                size += entry.stat(follow_symlinks=False).st_size
+            except OSError:
+                continue
+            key = (int(name[1]), int(name[2]), int(name[3]))
+            by_series.setdefault(key, []).append(Path(entry.path))
+    return Files(folder, active, by_series, size)
+
+
+def read_session(path: Path | str, progress: Progress | None = None) -> Session:
+    """Reads a session, also while it is being written. What cannot be read is in ``losses``.
+
+    Raises:
+        FrostlineError: there is nothing there that can be read at all.
+    """
+    folder = Path(path)
+    if not folder.exists():
+        raise FrostlineError(
+            "session-not-found", f"there is no {folder}", "give the folder that `frostline run -o` wrote"
+        )
+    losses = Losses()
+    files = find_files(folder, losses) if folder.is_dir() else _single_file(folder)
+    session = Session(path=folder)
+    active = files.active
+    if folder.is_dir():
+        _read_notes(session, folder, losses)
+
+    def live(file: Path) -> bool:
+        return active is not None and file.parent == active
+
+    def sealed(file: Path) -> Path | None:
+        if not live(file):
+            return None
+        moved = folder / file.name
+        return moved if moved.exists() else None
+
+    done = 0
+
+    def read(size: int) -> None:
+        nonlocal done
+        done += size
+        if progress is not None:
+            progress(done, max(done, files.size))
+
+    for key in sorted(files.by_series, key=lambda k: (k[1], k)):
+        series = read_series(sorted(files.by_series[key]), losses, live, sealed, read)
+        if series is not None:
+            session.series.append(series)
+    session.losses = losses.all()
+    if not session.series and not session.runs:
+        raise _nothing(folder, session.losses)
+    _inherit_names(session.series)
+    return session
+
+
+def _single_file(path: Path) -> Files:
+    name = FILE_NAME.match(path.name)
+    key = (int(name[1]), int(name[2]), int(name[3])) if name else (0, 0, 0)
+    return Files(path.parent, None, {key: [path]}, path.stat().st_size)
+
+
+def _nothing(folder: Path, losses: tuple[Loss, ...]) -> FrostlineError:
+    if losses:
+        shown = "; ".join(str(loss) for loss in losses[:3])
+        more = f" and {len(losses) - 3} more" if len(losses) > 3 else ""
+        return FrostlineError(
+            "session-damaged",
+            f"nothing in {folder} can be read: {shown}{more}",
+            "check that this is a session of this Frostline version, and that it was copied whole",
+        )
+    return FrostlineError(
+        "session-empty",
+        f"{folder} holds no recording",
+        "record one with `frostline run -o FOLDER -- COMMAND`; `frostline doctor` says why none was made",
+    )
+
+
+def _inherit_names(series: list[Series]) -> None:
+    """A forked child uses its parent's name ids: what its own file does not say, the parent's does."""
+    by_number = {s.series: s for s in series}
+    for child in series:
+        parent_text = child.first_text("parent_series")
+        parent = by_number.get(int(parent_text)) if parent_text.isdecimal() else None
+        if parent is not None and parent is not child:
+            for number, text in parent.names.items():
+                child.names.setdefault(number, text)
+
+
+# --- what run and the helper wrote ----------------------------------------------------
+def _read_notes(session: Session, folder: Path, losses: Losses) -> None:
+    for path in sorted(folder.glob("run-*.json")):
+        data = _json(path, losses)
+        if data is not None:
+            session.runs.append(
+                Run(
+                    pid=_int(data, "pid"),
+                    command=_texts(data, "command"),
+                    policy=_text(data, "policy"),
+                    started=_int(data, "started_monotonic_ns"),
+                    started_realtime=_int(data, "started_realtime_ns"),
+                    boot_id=_text(data, "boot_id"),
+                    host=_text(data, "host"),
+                    cpus=_int(data, "cpus"),
+                )
+            )
+    for path in sorted(folder.glob("helper-*.json")):
+        data = _json(path, losses)
+        if data is None:
+            continue
+        session.running = session.running or data.get("ended") is False
+        processes = data.get("processes")
+        for item in processes if isinstance(processes, list) else []:
+            if isinstance(item, dict):
+                session.processes.append(_process(item))
+        ready = data.get("ready")
+        if isinstance(ready, dict):
+            session.ready = (_text(ready, "kind"), _int(ready, "at_ns"), _text(ready, "detail"))
+        warnings = data.get("warnings")
+        for warning in warnings if isinstance(warnings, list) else []:
+            losses.add("helper-warning", str(warning)[:500], path)
+
+
+def _process(item: dict[str, Any]) -> ProcessSeen:
+    code = item.get("exit")
+    return ProcessSeen(
+        pid=_int(item, "pid"),
+        parent=_int(item, "parent"),
+        first_seen=_int(item, "first_seen_ns"),
+        last_seen=_int(item, "last_seen_ns"),
+        arguments=_texts(item, "argv"),
+        title=_text(item, "title"),
+        executable=_text(item, "executable"),
+        python=item.get("python") is True,
+        recorded=item.get("recorded") is True,
+        missed=_text(item, "missed"),
+        detail=_text(item, "detail"),
+        exit=code if isinstance(code, int) and not isinstance(code, bool) else None,
+    )
+
+
+def _json(path: Path, losses: Losses) -> dict[str, Any] | None:
+    try:
+        descriptor = open_file(path)
+        with os.fdopen(descriptor, "rb") as file:
+            raw = file.read(_MAX_JSON + 1)
+        if len(raw) > _MAX_JSON:
+            raise ValueError("it is larger than any that we write")
+        data = json.loads(raw)
+        if not isinstance(data, dict):
+            raise ValueError("it holds no object")
+    except (OSError, ValueError, RecursionError) as error:
+        losses.add("note-damaged", f"cannot read this file: {str(error)[:200]}", path)
+        return None
+    return data
+
+
+def _int(data: dict[str, Any], key: str) -> int:
+    value = data.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else 0
+
+
+def _text(data: dict[str, Any], key: str) -> str:
+    value = data.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _texts(data: dict[str, Any], key: str) -> tuple[str, ...]:
+    value = data.get(key)
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+
+
+# --- several sessions -----------------------------------------------------------------
+def merge(sessions: list[Session]) -> Session:
+    """Joins sessions on the first one's clock, by their anchors.
+
+    Sessions of one boot share CLOCK_MONOTONIC and need no shift. Others are laid over each other
+    by wall time: as good as the hosts' clocks agree, which we cannot know, plus the anchors' error.
+    """
+    first = sessions[0]
+    merged = Session(
+        path=first.path,
+        series=list(first.series),
+        runs=list(first.runs),
+        processes=list(first.processes),
+        ready=first.ready,
+        losses=first.losses,
+        running=any(session.running for session in sessions),
+    )
+    offset, error = _offset(first)
+    for index, other in enumerate(sessions[1:], start=1):
+        other_offset, other_error = _offset(other)
+        by = 0
+        if not _same_boot(first, other):
+            by = other_offset - offset
+            merged.clock_error = max(merged.clock_error, error + other_error, 1)
+        for series in other.series:
+            shift(series, by)
+            series.session = index
+        merged.series += other.series
+        merged.runs += other.runs
+        merged.processes += [
+            ProcessSeen(**{**vars(p), "session": index, "first_seen": p.first_seen + by})
+            for p in other.processes
+        ]
+        merged.ready = merged.ready or other.ready
+        merged.losses += other.losses
+    return merged
+
+
+def _same_boot(one: Session, other: Session) -> bool:
+    boots = {run.boot_id for session in (one, other) for run in session.runs if run.boot_id}
+    known = all(any(run.boot_id for run in session.runs) for session in (one, other))
+    return known and len(boots) == 1
+
+
+def _offset(session: Session) -> tuple[int, int]:
+    """Realtime minus monotonic, from the tightest anchor, and its error; ns."""
+    anchors = [series.anchor for series in session.series if series.anchor[1]]
+    if not anchors:
+        return 0, 0
+    monotonic, realtime, error = min(anchors, key=lambda anchor: anchor[2])
+    return realtime - monotonic, error
+
+
+# --- the newest -----------------------------------------------------------------------
+def newest_session(cwd: Path | None = None) -> Path:
+    """The newest session: the last that ``run`` noted, or the newest default folder here.
+
+    Raises:
+        FrostlineError: there is none.
+    """
+    candidates: list[tuple[int, Path]] = []
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    places: list[Path] = []
+    with contextlib.suppress(OSError, ValueError):  # none was noted; the folders here may say more
+        places.append(Path((state / "frostline" / "last").read_text(encoding="utf-8").strip()))
+    places += (cwd or Path.cwd()).glob("frostline-*-*")
+    for place in places:
+        try:
+            if place.is_absolute() and place.is_dir():
+                stamps = [p.stat().st_mtime_ns for p in place.glob("run-*.json")]
+                candidates.append((max(stamps, default=place.stat().st_mtime_ns), place))
+        except (OSError, ValueError):
+            continue
+    if not candidates:
+        raise FrostlineError(
+            "no-session",
+            "no session was named, and none was found here",
+            "record one with `frostline run -- COMMAND`, or name its folder",
+        )
+    return max(candidates)[1]

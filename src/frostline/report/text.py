@@ -1,0 +1,358 @@
+"""The report as text: the verdict first, then what it rests on, then what to type next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from frostline.analysis import Analysis, LabelStats, LongStep, ProcessReport, State, Walked
+from frostline.analysis.verdict import milliseconds as ms
+from frostline.report.blocks import Block, Line, Table
+
+#: Rows shown of what can be long; ``--csv`` and ``--json`` have them all.
+SHOWN_STEPS = 20
+SHOWN_FULL = 12
+SHOWN_SITES = 12
+SHOWN_EVENTS = 12
+SHOWN_LOSSES = 10
+
+_KINDS = {1: "step", 2: "async", 3: "generator", 4: "begin/end"}
+
+
+def report(analysis: Analysis) -> Iterator[Block]:
+    """Everything, in the order in which it is needed."""
+    yield from _verdict(analysis)
+    yield from _processes(analysis)
+    yield from _generations(analysis)
+    yield from _labels(analysis)
+    yield from _slow(analysis)
+    yield from _full(analysis)
+    yield from _explicit(analysis)
+    yield from _state(analysis)
+    yield from _events(analysis)
+    yield from _doubts(analysis)
+    yield from _advice(analysis)
+
+
+def seconds(ns: float) -> str:
+    return f"{ns / 1e9:,.1f} s"
+
+
+def walked(value: Walked) -> str:
+    if value.value is None:
+        return "-"
+    return f"{'' if value.exact else '~'}{value.value:,}"
+
+
+def number(ns: float) -> str:
+    """Milliseconds in a column."""
+    value = ns / 1e6
+    return f"{value:,.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
+
+
+def _verdict(analysis: Analysis) -> Iterator[Block]:
+    verdict = analysis.verdict
+    style = {"collector": "bad", "not-the-collector": "good"}.get(verdict.kind, "headline")
+    sentence = verdict.sentence[:1].upper() + verdict.sentence[1:] + "."
+    yield Line(sentence, style)
+    if verdict.slow:
+        factor = analysis.options.long_factor
+        yield Line(
+            f"Slow: over {ms(verdict.threshold)} and over {factor:g} x the median of its label. "
+            f"Explained: the process's own passes cover at least half of the excess.",
+            "quiet",
+        )
+    for line in verdict.details[:8]:
+        yield Line(line, indent=2)
+    if len(verdict.details) > 8:
+        yield Line(f"and {len(verdict.details) - 8} more labels, see the table", "quiet", indent=2)
+    longest = max(analysis.processes, key=lambda p: p.longest, default=None)
+    if longest is not None:
+        yield Line(f"Longest pause: {ms(longest.longest)}, in {longest.name}.")
+    missed = [m for m in analysis.missed if m.python]
+    count = len({(p.session, p.pid) for p in analysis.processes})
+    text = f"{count} {'process' if count == 1 else 'processes'} recorded, {len(missed)} missed"
+    state = ", still running" if analysis.running else ""
+    yield Line(f"{text}, {analysis.records:,} records over {seconds(analysis.stop - analysis.start)}{state}.")
+
+
+def _processes(analysis: Analysis) -> Iterator[Block]:
+    rows: list[tuple[str, ...]] = []
+    for process in analysis.processes:
+        spans = process.series.spans
+        lost = process.lost_passes + process.lost_spans
+        rows.append(
+            (
+                process.name,
+                process.python,
+                process.policy,
+                seconds(process.wall),
+                f"{len(process.series.passes):,}",
+                f"{len(spans.get('start', ())):,}",
+                number(process.longest),
+                f"{process.pause_total / process.wall:.2%}",
+                f"{lost:,}" if lost else "",
+                _how_it_ended(process),
+            )
+        )
+    columns = (
+        "process", "python", "policy", "recorded", "passes", "spans", "longest ms", "paused", "lost", "end",
+    )  # fmt: skip
+    if rows:
+        yield Table("Processes", columns, tuple(rows), frozenset((3, 4, 5, 6, 7, 8)))
+    if analysis.missed:
+        yield Table(
+            "Processes missed",
+            ("process", "reason", "detail", "command"),
+            tuple((m.name, m.reason, m.detail, " ".join(m.command)[:120]) for m in analysis.missed),
+        )
+
+
+def _how_it_ended(process: ProcessReport) -> str:
+    if process.closed:
+        return "closed"
+    if any(event.kind == "exec" for event in process.events):
+        return "exec"
+    return "running or killed" if process.series.live else "no close recorded"
+
+
+def _generations(analysis: Analysis) -> Iterator[Block]:
+    rows: list[tuple[str, ...]] = []
+    hows: set[str] = set()
+    for process in analysis.processes:
+        for i, g in enumerate(process.generations):
+            if g.walked.value is not None and not g.walked.exact:
+                hows.add(f"~ gen {g.generation}: {g.walked.how}")
+            rows.append(
+                (
+                    process.name if i == 0 else "",
+                    str(g.generation),
+                    f"{g.count:,}",
+                    number(g.total),
+                    number(g.p50),
+                    number(g.p99),
+                    number(g.longest),
+                    f"{g.share:.2%}",
+                    walked(g.walked),
+                    f"{g.reclaimed:,}",
+                    f"{g.yield_:.2%}" if g.yield_ is not None else "-",
+                    number(g.others) if g.others > 0.01 * g.total else "",
+                )
+            )
+    columns: tuple[str, ...] = (
+        "process", "gen", "count", "total ms", "p50", "p99", "max", "of wall", "walked", "reclaimed", "yield",
+        "callbacks ms",
+    )  # fmt: skip
+    if not rows:
+        return
+    if not any(row[-1] for row in rows):
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
+    yield Table("Passes: pauses as the process felt them", columns, tuple(rows), frozenset(range(1, 12)))
+    for how in sorted(hows):
+        yield Line(how, "quiet", indent=2)
+    for process in analysis.processes:
+        others = sum(g.others for g in process.generations)
+        if process.other_callbacks and others > 0.01 * process.pause_total:
+            alone = sum(g.passes_alone for g in process.generations)
+            yield Line(
+                f"{process.name}: the passes alone took {ms(alone)}; other tools' callbacks "
+                f"{ms(others)}: {', '.join(process.other_callbacks[:4])}",
+                indent=2,
+            )
+
+
+def _labels(analysis: Analysis) -> Iterator[Block]:
+    rows: list[tuple[str, ...]] = []
+    for process in analysis.processes:
+        for i, label in enumerate(process.labels[:30]):
+            rows.append(
+                (
+                    process.name if i == 0 else "",
+                    label.label,
+                    _KINDS.get(label.kind, "?"),
+                    f"{label.count:,}",
+                    number(label.p50),
+                    number(label.p99),
+                    number(label.longest),
+                    number(label.total),
+                    f"{label.slow:,}",
+                    _overlap_words(label),
+                )
+            )
+    columns = ("process", "span", "kind", "count", "p50 ms", "p99", "max", "total", "slow", "of these")
+    if rows:
+        yield Table("Steps", columns, tuple(rows), frozenset(range(3, 9)))
+
+
+def _overlap_words(label: LabelStats) -> str:
+    if not label.slow:
+        return ""
+    word = "explained" if label.kind == 1 else "overlapped"
+    text = f"{label.explained:,} {word}"
+    if label.overlapped > label.explained:
+        text += f", {label.overlapped - label.explained:,} in part"
+    if label.elsewhere:
+        text += f", {label.elsewhere:,} consistent with another process"
+    return text
+
+
+def _slow(analysis: Analysis) -> Iterator[Block]:
+    steps = [step for process in analysis.processes for step in process.long_steps]
+    if not steps:
+        return
+    steps.sort(key=lambda step: -step.duration)
+    shown = steps[:SHOWN_STEPS]
+    rows = tuple(
+        (
+            step.process,
+            step.label,
+            f"{(step.start - analysis.start) / 1e9:.3f}",
+            number(step.duration),
+            number(step.overlap),
+            verdict_of(step),
+            step.pass_text,
+        )
+        for step in shown
+    )
+    total = sum(label.slow for process in analysis.processes for label in process.labels)
+    columns = ("process", "span", "at s", "took ms", "in passes ms", "verdict", "the longest pass in it")
+    yield Table(f"Slow steps: the {len(shown)} longest of {total:,}", columns, rows, frozenset((2, 3, 4)))
+
+
+def verdict_of(step: LongStep) -> str:
+    """One step's verdict in few words; careful where others ran between."""
+    if step.explained:
+        return "the collector" if step.kind == 1 else "overlapped by the collector"
+    if step.elsewhere:
+        return f"consistent with a pass in {step.elsewhere}"
+    if step.overlap:
+        return "not the collector (overlap too short)"
+    return "not the collector"
+
+
+def _full(analysis: Analysis) -> Iterator[Block]:
+    passes = [(p, process) for process in analysis.processes for p in process.full_passes]
+    if not passes:
+        return
+    passes.sort(key=lambda pair: -pair[0].pause)
+    rows = tuple(
+        (
+            process.name,
+            f"{(p.start - analysis.start) / 1e9:.3f}",
+            number(p.pause),
+            p.kind,
+            walked(p.walked),
+            f"{p.reclaimed:,}",
+            f"{p.file}:{p.line}" if p.file else "",
+        )
+        for p, process in passes[:SHOWN_FULL]
+    )
+    columns = (
+        "process",
+        "at s",
+        "pause ms",
+        "why",
+        "walked",
+        "reclaimed",
+        "interrupted (the trigger, not the cause)",
+    )
+    title = f"Full passes: the {len(rows)} longest of {len(passes):,}"
+    yield Table(title, columns, rows, frozenset((1, 2, 4, 5)))
+
+
+def _explicit(analysis: Analysis) -> Iterator[Block]:
+    sites = [(site, process) for process in analysis.processes for site in process.call_sites]
+    sites.sort(key=lambda pair: -pair[0].total)
+    rows = []
+    for site, process in sites[:SHOWN_SITES]:
+        found = f"{site.reclaimed:,}"
+        if site.skipped == site.count:
+            found = "skipped: a pass was running"
+        elif site.skipped:
+            found += f"; {site.skipped:,} skipped: a pass was running"
+        if site.raised:
+            found += f"; {site.raised:,} raised"
+        where = "Frostline" if site.ours else f"{site.file}:{site.line}" if site.file else "unknown"
+        rows.append((process.name, where, str(site.generation), f"{site.count:,}", number(site.total), found))
+    columns = ("process", "call site", "gen", "calls", "total ms", "reclaimed")
+    if rows:
+        title = "Explicit gc.collect()"
+        if len(sites) > len(rows):
+            title += f": the {len(rows)} costliest of {len(sites):,} call sites"
+        yield Table(title, columns, tuple(rows), frozenset((2, 3, 4)))
+    for process in analysis.processes:
+        if process.unseen_explicit:
+            yield Line(
+                f"{process.name}: {process.unseen_explicit:,} more passes "
+                f"({ms(process.unseen_explicit_total)}) that no threshold started, "
+                "from calls that were not seen (made in C, or through an older reference)",
+                indent=2,
+            )
+
+
+def _state(analysis: Analysis) -> Iterator[Block]:
+    rows = []
+    for process in analysis.processes:
+        for when, state in (("attach", process.at_attach), ("close", process.at_close)):
+            if state is not None:
+                rows.append((process.name if when == "attach" else "", when, *_state_cells(state)))
+        if process.frozen_since_attach:
+            rows.append(("", "difference", "", "", "", f"{process.frozen_since_attach:+,}", ""))
+    columns = ("process", "at", "collector", "thresholds", "collections by gen", "frozen", "callbacks")
+    if rows:
+        yield Table("The collector's state", columns, tuple(rows), frozenset((5, 6)))
+
+
+def _state_cells(state: State) -> tuple[str, ...]:
+    enabled = "" if state.enabled is None else "on" if state.enabled else "off"
+    thresholds = ", ".join(map(str, state.thresholds)) if state.thresholds else "-"
+    counts = ", ".join("-" if s is None else f"{s[0]:,}" for s in state.stats)
+    frozen = "-" if state.frozen is None else f"{state.frozen:,}"
+    return enabled, thresholds, counts, frozen, "" if state.others is None else str(state.others)
+
+
+def _events(analysis: Analysis) -> Iterator[Block]:
+    rows: list[tuple[str, ...]] = []
+    for process in analysis.processes:
+        quiet = {"attach", "close"}
+        notable = [event for event in process.events if event.kind not in quiet]
+        forks = [event for event in notable if event.kind == "fork"]
+        if len(forks) > 1:
+            notable = [event for event in notable if event.kind != "fork" or event is forks[0]]
+        for event in notable[:SHOWN_EVENTS]:
+            text = event.text
+            if event.kind == "fork" and len(forks) > 1:
+                text += f" ({len(forks):,} times)"
+            rows.append((process.name, f"{(event.time - analysis.start) / 1e9:.3f}", event.kind, text))
+        if len(notable) > SHOWN_EVENTS:
+            rows.append((process.name, "", "", f"and {len(notable) - SHOWN_EVENTS:,} more events"))
+        rows += [(process.name, "", "span refused", text) for text in process.refused[:SHOWN_EVENTS]]
+    if rows:
+        yield Table("Events", ("process", "at s", "what", "how"), tuple(rows), frozenset((1,)))
+
+
+def _doubts(analysis: Analysis) -> Iterator[Block]:
+    if analysis.doubts:
+        yield Line("")
+        yield Line("Doubts", "headline")
+        for doubt in analysis.doubts:
+            yield Line(f"{doubt.text} [{doubt.slug}]", "bad", indent=2)
+    if analysis.losses:
+        yield Line("")
+        yield Line("Not in the recording", "headline")
+        for loss in analysis.losses[:SHOWN_LOSSES]:
+            who = f"pid {loss.pid}: " if loss.pid else ""
+            yield Line(f"{who}{loss}", indent=2)
+        if len(analysis.losses) > SHOWN_LOSSES:
+            yield Line(f"and {len(analysis.losses) - SHOWN_LOSSES:,} more, see --json", "quiet", indent=2)
+
+
+def _advice(analysis: Analysis) -> Iterator[Block]:
+    if analysis.advice:
+        yield Line("")
+        yield Line("Next", "headline")
+    for advice in analysis.advice:
+        yield Line(advice.text[:1].upper() + advice.text[1:] + ".", indent=2)
+        if advice.how:
+            yield Line(f"(how that was obtained: {advice.how})", "quiet", indent=2)
+        if advice.command:
+            yield Line(advice.command, "command", indent=4)

@@ -1,0 +1,81 @@
+"""The report as JSON. The schema is documented in ``docs/json.md``; its number changes with it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from frostline.analysis import Analysis, GenerationStats, ProcessReport
+from frostline.report.text import verdict_of
+
+SCHEMA = 1
+
+
+def to_json(analysis: Analysis) -> dict[str, Any]:
+    """Plain dicts and lists. Times in ns: instants on CLOCK_MONOTONIC, everything else a length."""
+    return {
+        "schema": SCHEMA,
+        "session": str(analysis.path),
+        "start": analysis.start,
+        "stop": analysis.stop,
+        "running": analysis.running,
+        "records": analysis.records,
+        "clock_error": analysis.clock_error,
+        "options": asdict(analysis.options),
+        "verdict": asdict(analysis.verdict),
+        "advice": [asdict(one) for one in analysis.advice],
+        "processes": [_process(process) for process in analysis.processes],
+        "missed": [asdict(one) for one in analysis.missed],
+        "doubts": [asdict(one) for one in analysis.doubts],
+        "losses": [asdict(one) for one in analysis.losses],
+        "runs": [asdict(run) for run in analysis.runs],
+        "ready": (
+            {"kind": analysis.ready[0], "at": analysis.ready[1], "detail": analysis.ready[2]}
+            if analysis.ready
+            else None
+        ),
+    }
+
+
+def _process(process: ProcessReport) -> dict[str, Any]:
+    return {
+        "name": process.name,
+        "role": process.role,
+        "pid": process.pid,
+        "interpreter": process.interpreter,
+        "session": process.session,
+        "series": process.series.series,
+        "parent": process.series.parent,
+        "python": process.python,
+        "command": list(process.command),
+        "policy": process.policy,
+        "start": process.start,
+        "stop": process.stop,
+        "closed": process.closed,
+        "longest": process.longest,
+        "paused": process.pause_total,
+        "passes": len(process.series.passes),
+        "spans": len(process.series.spans.get("start", ())),
+        "lost_passes": process.lost_passes,
+        "lost_spans": process.lost_spans,
+        "generations": [_generation(g) for g in process.generations],
+        "full_passes": [asdict(one) for one in process.full_passes],
+        "call_sites": [asdict(one) for one in process.call_sites],
+        "unseen_explicit": {"passes": process.unseen_explicit, "total": process.unseen_explicit_total},
+        "labels": [asdict(one) for one in process.labels],
+        "slow_steps": [{**asdict(one), "verdict": verdict_of(one)} for one in process.long_steps],
+        "events": [asdict(one) for one in process.events],
+        "at_attach": asdict(process.at_attach) if process.at_attach else None,
+        "at_close": asdict(process.at_close) if process.at_close else None,
+        "frozen_since_attach": process.frozen_since_attach,
+        "boundary": process.boundary,
+        "other_callbacks": list(process.other_callbacks),
+        "wrapped": list(process.wrapped),
+        "refused": list(process.refused),
+    }
+
+
+def _generation(stats: GenerationStats) -> dict[str, Any]:
+    data = asdict(stats)
+    data["yield"] = data.pop("yield_")
+    return data
