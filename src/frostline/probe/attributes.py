@@ -1,8 +1,7 @@
 """Finding an attribute, and making what takes its place: loaded with ``spans`` only."""
 
-import sys
-from functools import cached_property, lru_cache, partial, partialmethod
-from types import (
+from frostline.probe.kinds import (
+    PARTIAL_BINDS,
     BuiltinFunctionType,
     CodeType,
     FunctionType,
@@ -10,6 +9,7 @@ from types import (
     MethodType,
     ModuleType,
     WrapperDescriptorType,
+    of_functools,
 )
 
 TYPE_CHECKING = False
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     Make = Callable[[Any], FunctionType]
 
 MISSING = object()
-LRU = type(lru_cache(lambda: None))
-#: Since 3.14 a partial in a class body receives the object, as a function does.
-_PARTIAL_BINDS = sys.version_info >= (3, 14)
 
 
 class Refused(Exception):
@@ -135,10 +132,9 @@ def is_plain(raw: "Any") -> bool:
 
 
 def refuse_if_hopeless(raw: "Any") -> None:
-    kind = type(raw)
-    if isinstance(raw, property | cached_property):
+    if isinstance(raw, property) or of_functools(raw, "cached_property"):
         raise Refused("it is a property; wrap a function that it calls")
-    if kind is LRU:
+    if of_functools(raw, "_lru_cache_wrapper"):
         raise Refused(
             "it is an lru_cache: a wrapper would hide its cache_clear; wrap a function that it calls"
         )
@@ -159,15 +155,15 @@ def replacement(raw: "Any", in_class: bool, make: "Make") -> "tuple[object, obje
             raise Refused(f"it is a {kind.__name__} of something that is not callable")
         inner, function = replacement(raw.__func__, False, make)
         return kind(inner), function
-    if kind is partialmethod and type(raw.func) is FunctionType:
+    if of_functools(raw, "partialmethod") and type(raw.func) is FunctionType:
         function = make(raw.func)
-        return partialmethod(function, *raw.args, **raw.keywords), function
+        return kind(function, *raw.args, **raw.keywords), function
     if is_plain(raw):
         function = make(raw)
         return (staticmethod(function) if in_class and not hasattr(kind, "__get__") else function), function
-    if kind is partial:
+    if of_functools(raw, "partial"):
         function = make(raw)
-        return (staticmethod(function) if in_class and not _PARTIAL_BINDS else function), function
+        return (staticmethod(function) if in_class and not PARTIAL_BINDS else function), function
     if kind is MethodType:
         function = make(raw.__func__)
         method = MethodType(function, raw.__self__)

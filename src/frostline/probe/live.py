@@ -7,10 +7,11 @@ into the class, and asks of each object whether it is one of the wrapped ones. I
 them by identity and through a weak reference, which forgets an object as it dies.
 """
 
-from types import MethodType
-from weakref import ref
+from _weakref import ref
 
 from frostline.probe.attributes import Refused, assign, find, namespace, refuse_if_hopeless
+from frostline.probe.callback import OURS
+from frostline.probe.kinds import MethodType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,3 +110,6 @@ def dispatcher_for(obj: object, name: str) -> Dispatcher:
     dispatcher = Dispatcher(raw, base, name)
     assign(base, name, dispatcher)
     return dispatcher
+
+
+OURS.add(dispatcher_for.__code__.co_filename)

@@ -6,9 +6,7 @@ Without a recorder everything is inert.
 """
 
 import _thread
-from itertools import count
 from time import monotonic_ns
-from types import ModuleType
 
 import frostline.probe as probe
 from frostline.format import (
@@ -21,6 +19,8 @@ from frostline.format import (
 )
 from frostline.probe import imports, presets
 from frostline.probe.attributes import replacement
+from frostline.probe.callback import OURS
+from frostline.probe.kinds import ModuleType
 from frostline.probe.live import Live
 from frostline.probe.wrappers import task_id, timed
 from frostline.probe.wrapping import INERT, Handle, handle_of, label_id, mark, try_to_wrap, wrap_callable
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from frostline.probe.recorder import Recorder
 
-_serial = count(1).__next__
+_serial = iter(range(1, 1 << 62)).__next__
 
 
 def wrap(obj: "Any", name: str, label: "str | None" = None) -> "Handle | Live":
@@ -228,3 +228,6 @@ def end(token: int, value0: object = -1, value1: object = -1, error: bool = Fals
         _value(value1),
         token >> 96 & (1 << 64) - 1,
     )
+
+
+OURS.add(span.__code__.co_filename)

@@ -11,11 +11,11 @@ Rules that every wrapper here keeps:
 """
 
 import sys
-from functools import partial, update_wrapper
 from time import monotonic_ns
-from types import CoroutineType, FunctionType, MethodType
 
 from frostline.format import SPAN_ASYNC, SPAN_FLAG_ERROR, SPAN_GENERATOR, SPAN_SYNC
+from frostline.probe.callback import OURS
+from frostline.probe.kinds import CoroutineType, FunctionType, MethodType, of_functools
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,13 +48,18 @@ def task_id() -> int:
 
 def code_flags(call: object) -> int:
     """``co_flags`` of the function behind partials and bound methods, 0 if there is none."""
-    while isinstance(call, partial | MethodType):
-        call = call.func if isinstance(call, partial) else call.__func__
+    while True:
+        if type(call) is MethodType:
+            call = call.__func__
+        elif of_functools(call, "partial"):
+            call = call.func  # type: ignore[attr-defined]
+        else:
+            break
     flags = getattr(getattr(call, "__code__", None), "co_flags", 0)
     return flags if isinstance(flags, int) else 0
 
 
-def timed(call: "Callable[..., Any]", record: "Record", label: int, flags: int) -> "FunctionType":
+def timed(call: "Callable[..., Any]", record: "Record", label: int, flags: int) -> "Any":
     """A function of the same kind as ``call`` that records a span for each call.
 
     It carries the name, documentation, attributes and, through ``__wrapped__``, the
@@ -73,9 +78,28 @@ def timed(call: "Callable[..., Any]", record: "Record", label: int, flags: int) 
             )
     else:
         wrapper = _plain(call, record, label, flags)
-    update_wrapper(wrapper, call)
-    assert isinstance(wrapper, FunctionType)
+    _dress(wrapper, call)
     return wrapper
+
+
+def _dress(wrapper: "Any", call: "Any") -> None:
+    """What ``functools.update_wrapper`` does."""
+    for name in ("__module__", "__name__", "__qualname__", "__doc__", "__type_params__"):
+        try:
+            setattr(wrapper, name, getattr(call, name))
+        except (AttributeError, TypeError):
+            pass
+    # From 3.14 annotations are computed when asked for; to ask here could raise in the host's code.
+    annotate = getattr(call, "__annotate__", None)
+    try:
+        if annotate is not None:
+            wrapper.__annotate__ = annotate
+        else:
+            wrapper.__annotations__ = call.__annotations__
+    except (AttributeError, TypeError):
+        pass
+    wrapper.__dict__.update(getattr(call, "__dict__", {}))
+    wrapper.__wrapped__ = call
 
 
 def silence(wrapper: object) -> None:
@@ -107,7 +131,11 @@ def _plain(call: "Callable[..., Any]", record: "Record", label: int, flags: int)
             raise
         if type(result) is coroutine:
             # A decorated coroutine function: the work is in what it returned.
-            return finish(result, start, record, label, flags)
+            outer: Any = finish(result, start, record, label, flags)
+            # A warning that it was never awaited must name the host's function.
+            outer.__name__ = result.__name__
+            outer.__qualname__ = result.__qualname__
+            return outer
         try:
             record(start, now(), label, sync, flags, -1, -1, 0)
         except RecursionError:
@@ -270,8 +298,4 @@ def _unhooked_asend(inner: "Any") -> "Callable[[Any], Any]":
     return asend
 
 
-def bound(call: "Any", record: "Record", label: int, flags: int) -> "Any":
-    """``timed``, for a callable found on an instance: a bound method stays a bound method."""
-    if type(call) is MethodType:
-        return MethodType(timed(call.__func__, record, label, flags), call.__self__)
-    return timed(call, record, label, flags)
+OURS.add(timed.__code__.co_filename)

@@ -1,7 +1,6 @@
 """Putting a timed callable in the place of another, and back. Loaded with ``spans`` only."""
 
-from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
-from weakref import ref
+from _weakref import ref
 
 import frostline.probe as probe
 from frostline.format import MARK_REFUSED, MARK_WRAPPED
@@ -15,6 +14,7 @@ from frostline.probe.attributes import (
     no_such_name,
     replacement,
 )
+from frostline.probe.kinds import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from frostline.probe.live import Live, dispatcher_for
 from frostline.probe.wrappers import silence, timed
 
@@ -106,7 +106,7 @@ def try_to_wrap(
 def _wrap(recorder: "Recorder", owner: "Any", name: str, label: int, flags: int) -> "Handle | Live":
     record = recorder.record_span
 
-    def make(call: "Any") -> FunctionType:
+    def make(call: "Any") -> "Any":
         return timed(call, record, label, flags)
 
     known = handle_of(owner, name)

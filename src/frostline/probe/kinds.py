@@ -1,0 +1,48 @@
+"""The types of callables, without the modules that name them.
+
+``types`` and ``functools`` cost a bare target up to ten modules; a class of ``functools``
+that an object is of can be told by its name, since whoever made the object loaded it.
+"""
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import BuiltinFunctionType as BuiltinFunctionType
+    from types import CodeType as CodeType
+    from types import CoroutineType as CoroutineType
+    from types import FunctionType as FunctionType
+    from types import MemberDescriptorType as MemberDescriptorType
+    from types import MethodDescriptorType as MethodDescriptorType
+    from types import MethodType as MethodType
+    from types import ModuleType as ModuleType
+    from types import WrapperDescriptorType as WrapperDescriptorType
+else:
+
+    async def _coroutine():
+        pass
+
+    class _Class:
+        def method(self):
+            pass
+
+    FunctionType = type(_coroutine)
+    MethodType = type(_Class().method)
+    CodeType = type(_coroutine.__code__)
+    BuiltinFunctionType = type(len)
+    MethodDescriptorType = type(list.append)
+    WrapperDescriptorType = type(object.__init__)
+    MemberDescriptorType = type(FunctionType.__globals__)
+    ModuleType = type(sys)
+    _made = _coroutine()
+    CoroutineType = type(_made)
+    _made.close()
+    del _made, _coroutine, _Class
+
+#: Since 3.14 a partial in a class body receives the object, as a function does.
+PARTIAL_BINDS = sys.version_info >= (3, 14)
+
+
+def of_functools(raw: object, name: str) -> bool:
+    """Whether ``raw`` is an instance of ``functools.<name>`` or of a subclass."""
+    return any(cls.__module__ == "functools" and cls.__name__ == name for cls in type(raw).__mro__)
