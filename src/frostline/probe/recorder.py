@@ -52,6 +52,7 @@ class Recorder:
     flag_since: "Callable[[tuple[Region | None, int], int], int]"
     in_flight: "Callable[[], int]"
     grow: "Callable[[Region, str], Region | None]"
+    look_around: "Callable[[], int]"
 
     # --- life ----------------------------------------------------------------------
     def _open(self, parent_series: int) -> None:
@@ -68,8 +69,6 @@ class Recorder:
             self.switch_off(layout.OFF_FREE_THREADED, 0)
             return
         series.words[_WORD["state"]] = layout.STATE_RECORDING
-        if self.alive is not None:
-            self.alive[1] = 1
         self.use(series)
 
     def attach(self) -> None:
@@ -80,7 +79,7 @@ class Recorder:
         self.frozen_at_attach = gc.get_freeze_count()
         self.mark(layout.MARK_ATTACH)
         self._state(0, self.frozen_at_attach)
-        self.note_other_callbacks()
+        self.look_around()
 
     def reopen_in_child(self) -> None:
         """After a fork: a file of the child's own, and no pass in flight."""
@@ -147,7 +146,7 @@ class Recorder:
             while self.on_tail in callbacks:
                 callbacks.remove(self.on_tail)
             callbacks.append(self.on_tail)
-            self.note_other_callbacks()
+        self.look_around()
 
     # --- records -------------------------------------------------------------------
     def _reserve(self, kind: int) -> "tuple[Region, int] | None":

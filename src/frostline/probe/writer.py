@@ -35,13 +35,12 @@ _WORD = layout.WORD
 class Region:
     """Where the next records of one kind go. Replaced as a whole when it is full."""
 
-    __slots__ = ("base", "buffer", "capacity", "end", "kind", "mapping", "slots", "words")
+    __slots__ = ("base", "buffer", "capacity", "end", "kind", "mapping", "slots")
 
     def __init__(self, kind: int, mapping: "Mapping", base: int, capacity: int, record: int) -> None:
         self.kind = kind
         self.mapping = mapping
-        self.buffer = mapping.buffer
-        self.words = mapping.words
+        self.buffer = mapping.mapping
         self.base = base
         self.capacity = capacity
         self.end = base + capacity * record
@@ -55,7 +54,7 @@ class Mapping:
     number, its next file takes it, and our close would close the host's file.
     """
 
-    __slots__ = ("_identity", "_number", "buffer", "mapping", "path", "size", "words")
+    __slots__ = ("_identity", "_number", "mapping", "path", "size", "words")
 
     def __init__(self, path: str, size: int) -> None:
         descriptor = os.open(path, _NOFOLLOW, 0o600)
@@ -77,8 +76,7 @@ class Mapping:
             os.close(descriptor)
         self.path = path
         self.size = size
-        self.buffer = memoryview(self.mapping)
-        self.words = self.buffer.cast("Q")
+        self.words = memoryview(self.mapping).cast("Q")  # holds the mapping open as long as we do
         self._identity = (about.st_dev, about.st_ino)
         self._number = number if number >= 0 and self._is_ours(number) else -1
 
@@ -202,10 +200,10 @@ class Series:
         realtime = time.time_ns()
         after = time.monotonic_ns()
         for number, entry in enumerate(table):
-            _pack_region(mapping.buffer, layout.REGION_TABLE + 24 * number, *entry)
-        mapping.buffer[layout.TEXT : layout.TEXT + len(text)] = text
+            _pack_region(mapping.mapping, layout.REGION_TABLE + 24 * number, *entry)
+        mapping.mapping[layout.TEXT : layout.TEXT + len(text)] = text
         _pack_header(
-            mapping.buffer,
+            mapping.mapping,
             0,
             b"\0" * 8,
             layout.VERSION,
@@ -311,14 +309,14 @@ def active_folder(session: str) -> str:
     return target
 
 
-def wiped_on_fork() -> "memoryview | None":
-    """Eight-byte words that read 0 in any forked child, a raw fork in C included.
+def wiped_on_fork() -> "mmap.mmap | bytearray":
+    """Bytes that read 0 in any forked child, a raw fork in C included.
 
-    None where the kernel has no MADV_WIPEONFORK.
+    Ordinary bytes where the kernel has no MADV_WIPEONFORK: then only forks with hooks are noticed.
     """
     try:
         page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         page.madvise(_WIPEONFORK)
     except (OSError, ValueError):
-        return None
-    return memoryview(page).cast("Q")
+        return bytearray(8)
+    return page
