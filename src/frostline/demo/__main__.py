@@ -17,6 +17,7 @@ def main(arguments: list[str] | None = None) -> int:
     server.add_argument("--workers", type=int, default=1)
     server.add_argument("--seed", type=int, default=0, help="of the model's weights")
     server.add_argument("--announce", type=Path, help="file to write the address to")
+    server.add_argument("--tethered", action="store_true", help="end when the standard input ends")
     client = commands.add_parser("drive", help="send it load, with an open loop")
     client.add_argument("url")
     client.add_argument("--rate", type=float, default=16.0, help="requests a second")
@@ -32,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
         from frostline.demo.launch import Settings
 
         settings = Settings(scale=chosen.scale, workers=chosen.workers, seed=chosen.seed)
-        return serve(settings, chosen.host, chosen.port, chosen.announce)
+        return serve(settings, chosen.host, chosen.port, chosen.announce, chosen.tethered)
     from frostline.demo.drive import Load, describe, drive
 
     load = Load(

@@ -192,4 +192,4 @@ def main(settings: Settings, address: str) -> None:
         workers.stop()
         socket.close()
         context.term()
-        frostline.shutdown()
+        frostline.shutdown(collect=False)  # the process ends: nothing is left to collect for

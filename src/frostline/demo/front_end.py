@@ -145,7 +145,7 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-async def _serve(client: EngineClient, listener: socket.socket, engine_sentinel: int) -> bool:
+async def _serve(client: EngineClient, listener: socket.socket, engine_sentinel: int, tethered: bool) -> bool:
     """Serve until told to stop; False when the engine died."""
     loop = asyncio.get_running_loop()
     config = uvicorn.Config(
@@ -164,24 +164,39 @@ async def _serve(client: EngineClient, listener: socket.socket, engine_sentinel:
         server.should_exit = True
         client.end("failed")
 
+    def tether_cut() -> None:
+        if not os.read(0, 4096):
+            loop.remove_reader(0)
+            ask_to_stop()
+
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ask_to_stop)
     loop.add_reader(engine_sentinel, engine_ended)
+    if tethered:
+        loop.add_reader(0, tether_cut)
     messages = asyncio.create_task(client.run())
     try:
         await server.serve(sockets=[listener])
     finally:
         messages.cancel()
         loop.remove_reader(engine_sentinel)
+        loop.remove_reader(0)
     return client.status != "failed"
 
 
-def serve(settings: Settings, host: str = "127.0.0.1", port: int = 0, announce: Path | None = None) -> int:
+def serve(
+    settings: Settings,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    announce: Path | None = None,
+    tethered: bool = False,
+) -> int:
     """Run the whole server in this process and its children.
 
     Args:
         port: 0 lets the kernel choose.
         announce: file to write the address to, once the port is bound.
+        tethered: end when the standard input ends: whoever holds the other end is gone.
 
     Returns:
         The exit code: 0 when it was told to stop, 1 when a process of it died.
@@ -203,7 +218,7 @@ def serve(settings: Settings, host: str = "127.0.0.1", port: int = 0, announce: 
             _write(announce, url)
         ballast = heap.fill("APIServer", settings.scale)
         client = EngineClient(line, settings)
-        fine = asyncio.run(_serve(client, listener, child.sentinel))
+        fine = asyncio.run(_serve(client, listener, child.sentinel, tethered))
         del ballast
         return 0 if fine else 1
     except KeyboardInterrupt:
@@ -214,7 +229,7 @@ def serve(settings: Settings, host: str = "127.0.0.1", port: int = 0, announce: 
         if child is not None:
             stop(child)
         remove_folder(folder)
-        frostline.shutdown()
+        frostline.shutdown(collect=False)  # the process ends: nothing is left to collect for
 
 
 def _write(path: Path, text: str) -> None:

@@ -95,4 +95,4 @@ def main(settings: Settings, rank: int, address: str) -> None:
     finally:
         engine.close()
         context.term()
-        frostline.shutdown()
+        frostline.shutdown(collect=False)  # the process ends: nothing is left to collect for

@@ -1,0 +1,156 @@
+"""``frostline demo``: the reference server, run stock and frozen under the same load, and compared."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from frostline.analysis import Analysis
+from frostline.commands.report import analysed
+from frostline.demo.drive import Load, describe
+from frostline.demo.show import ARMS, Outcome, Progress, interruptible, run_show
+from frostline.report import Block, Line, Table, sidebyside, write
+from frostline.report import report as text_report
+
+#: Without a terminal a line is printed so often (seconds).
+_EVERY = 10.0
+
+
+@click.group(invoke_without_command=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="New folder for the recordings.")
+@click.option("--scale", type=click.FloatRange(0.01, 10), default=1.0, show_default=True,
+              help="Size of the heaps; 1 is 0.6 to 1 million objects a process.")  # fmt: skip
+@click.option("--workers", type=click.IntRange(1, 8), default=1, show_default=True)
+@click.option("--seconds", type=click.FloatRange(1, 3600), default=40.0, show_default=True,
+              help="Time under load, for each of the two runs.")  # fmt: skip
+@click.option("--rate", type=click.FloatRange(0.1, 1000), default=16.0, show_default=True,
+              help="Requests a second.")  # fmt: skip
+@click.pass_context
+def demo(
+    context: click.Context, output: Path | None, scale: float, workers: int, seconds: float, rate: float
+) -> None:
+    """Run the reference server twice under the same load, stock and frozen, and compare.
+
+    The server is a stand-in for an LLM server: the processes, heaps and pauses are
+    real, the model is random numbers. Nothing is left running afterwards.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    console = Console(highlight=False)
+    folder = output or Path("demo-recordings", time.strftime(f"%Y%m%d-%H%M%S-{os.getpid()}"))
+    if folder.exists():
+        raise click.BadParameter(f"{folder} exists; name a new folder", param_hint="--output")
+    console.print(
+        f"The reference server (a stand-in for an LLM server), twice {seconds:.0f} s under {rate:g} "
+        "requests a second:\nstock, then with the policy `freeze`. Ctrl-C leaves nothing behind."
+    )
+    analyses: list[Analysis] = []
+
+    def report(session: Path, path: Path) -> None:
+        analyses.append(analysed((session,)))
+        with path.open("w") as file:
+            write(text_report(analyses[-1]), file)
+
+    with interruptible(), _progress(console) as progress:
+        outcomes = run_show(folder, scale, workers, Load(rate=rate, seconds=seconds), progress, report)
+    write(_result(outcomes, analyses), sys.stdout)
+
+
+@demo.command()
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="0: the kernel chooses.")
+@click.option("--scale", type=click.FloatRange(0.01, 10), default=1.0, show_default=True)
+@click.option("--workers", type=click.IntRange(1, 8), default=1, show_default=True)
+@click.option("--seed", type=int, default=0, help="Of the model's weights.")
+@click.option("--announce", type=click.Path(path_type=Path), help="File to write the address to.")
+def serve(host: str, port: int, scale: float, workers: int, seed: int, announce: Path | None) -> int:
+    """Run the reference server until it is told to stop."""
+    from frostline.demo import front_end
+    from frostline.demo.launch import Settings
+
+    settings = Settings(scale=scale, workers=workers, seed=seed)
+    return front_end.serve(settings, host, port, announce)
+
+
+@demo.command()
+@click.argument("url")
+@click.option("--rate", type=click.FloatRange(0.1, 1000), default=16.0, show_default=True)
+@click.option("--seconds", type=click.FloatRange(1, 3600), default=30.0, show_default=True)
+@click.option("--seed", type=int, default=0, help="Of the plan of arrivals.")
+@click.option("--output", type=click.Path(path_type=Path), help="File for every request's times.")
+def drive(url: str, rate: float, seconds: float, seed: int, output: Path | None) -> None:
+    """Send a running reference server load, with an open loop, and say how it answered."""
+    from frostline.demo import drive as client
+
+    click.echo(describe(client.drive(url, Load(rate=rate, seconds=seconds, seed=seed), output)))
+
+
+@contextlib.contextmanager
+def _progress(console: Console) -> Iterator[Progress]:
+    """A bar on a terminal, a line now and then where the output is piped."""
+    if not console.is_terminal:
+        yield _Lines()
+        return
+    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    # No refresh thread: children are forked from this process.
+    with Bar(*columns, console=console, auto_refresh=False, transient=True) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def show(stage: str, done: float, whole: float) -> None:
+            if stage not in tasks:
+                for task in tasks.values():
+                    bar.update(task, visible=False)
+                tasks[stage] = bar.add_task(stage, total=None)
+            bar.update(tasks[stage], completed=done, total=whole or None)
+            bar.refresh()
+
+        yield show
+
+
+class _Lines:
+    def __init__(self) -> None:
+        self._stage = ""
+        self._next = 0.0
+
+    def __call__(self, stage: str, done: float, whole: float) -> None:
+        if stage != self._stage:
+            self._stage, self._next = stage, _EVERY
+            click.echo(f"{stage} ..." if not whole else f"{stage}, {whole:.0f} s ...")
+        elif done >= self._next:
+            self._next += _EVERY
+            click.echo(f"  {done:.0f} s" + (f" of {whole:.0f} s" if whole else ""))
+
+
+def _result(outcomes: list[Outcome], analyses: list[Analysis]) -> Iterator[Block]:
+    """The two arms side by side: what the clients felt, then what the processes did."""
+    names = tuple(name for name, _ in ARMS)
+    rows = (
+        ("requests", "requests", "{:d}"),
+        ("errors", "errors", "{:d}"),
+        ("response p50", "response_p50", "{:.0f} ms"),
+        ("response p90", "response_p90", "{:.0f} ms"),
+        ("response p99", "response_p99", "{:.0f} ms"),
+        ("longest response", "response_max", "{:.0f} ms"),
+        ("first token p99", "first_p99", "{:.0f} ms"),
+        ("client's own lateness p99", "late_p99", "{:.1f} ms"),
+    )
+    cells = tuple(
+        (label, *(form.format(getattr(outcome.summary, field)) for outcome in outcomes))
+        for label, field, form in rows
+    )
+    yield Table("What the clients felt: last token - intended time", ("", *names), cells, frozenset((1, 2)))
+    for outcome in outcomes:
+        if not outcome.summary.valid:
+            yield Line(f"{outcome.name}: {describe(outcome.summary)}", "bad")
+    yield from sidebyside(analyses[0], analyses[1], (names[0], names[1]))
+    for outcome in outcomes:
+        yield Line(f"{outcome.name}: the whole report is in {outcome.report}", "quiet")
