@@ -1,0 +1,70 @@
+"""The documents say what the code says: message slugs, the format, both commands, no path of a machine."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "frostline"
+#: Calls whose first argument is a slug.
+RAISES = {"FrostlineError", "usage", "Loss", "add"}
+
+
+def slugs_in_code() -> set[str]:
+    """Every slug that the code can print."""
+    from frostline.reach.missed import REASONS
+
+    found = set(REASONS)
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or not node.args:
+                continue
+            function = node.func
+            name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+            first = node.args[0]
+            if name not in RAISES or not isinstance(first, ast.Constant) or not isinstance(first.value, str):
+                continue
+            if name == "add" and len(node.args) < 3:
+                continue  # a set's
+            if re.fullmatch(r"[a-z][a-z0-9-]+", first.value):
+                found.add(first.value)
+    return found
+
+
+def test_every_message_is_documented_and_none_is_left_over() -> None:
+    documented = set(re.findall(r"^\| `([a-z0-9-]+)` \|", (ROOT / "docs/messages.md").read_text(), re.M))
+    assert documented == slugs_in_code()
+
+
+def test_the_format_is_described_as_it_is() -> None:
+    from frostline.format.describe import describe
+
+    assert (ROOT / "docs/format.md").read_text() == describe(), "run `make docs`"
+
+
+@pytest.mark.parametrize("command", ["make demo", "make test"])
+def test_the_readme_names_the_two_commands(command: str) -> None:
+    assert command in (ROOT / "README.md").read_text()
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_no_tracked_file_names_a_path_of_one_machine() -> None:
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.split("\0")
+    home = re.compile(rf"{re.escape(str(ROOT.parent))}/|/root/\.|/home/[a-z]+/")
+    for name in filter(None, tracked):
+        path = ROOT / name
+        if path.suffix in (".py", ".md", ".toml", ".sh", "") and path.is_file() and ROOT.parent != Path("/"):
+            text = path.read_text(errors="replace")
+            assert not home.search(text), name
