@@ -184,7 +184,9 @@ def undo_stand_ins() -> None:
 # --- fork, multiprocessing, exit ----------------------------------------------------
 def _after_fork_in_child() -> None:
     recorder = probe.recorder_of_this_process()
-    if recorder is not None:
+    # Other tools' at-fork functions run before ours and allocate: a pass there has found the wiped
+    # page, and opened the child's series, already. (Ordinary bytes are never wiped.)
+    if recorder is not None and (isinstance(recorder.alive, bytearray) or not recorder.alive[0]):
         _quietly(recorder.reopen_in_child)
 
 
