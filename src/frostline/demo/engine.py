@@ -62,7 +62,19 @@ class Workers:
             self._sockets.append(socket)
             process = spawn(worker.main, f"Worker {rank}", self._settings, rank, address)
             self._processes.append(process)
-            self._poller.register(process.sentinel, zmq.POLLIN)
+        self.watch(self._poller)
+
+    def watch(self, poller: zmq.Poller) -> None:
+        """Have ``poller`` wake when a worker ends."""
+        for process in self._processes:
+            poller.register(process.sentinel, zmq.POLLIN)
+
+    def check(self, events: dict[Any, int]) -> None:
+        """Raise RuntimeError when a worker has ended."""
+        for process in self._processes:
+            if process.sentinel in events:
+                process.join()
+                raise RuntimeError(f"{process.name} ended with {process.exitcode}")
 
     def gather(self) -> list[FromWorker]:
         """One message from each worker, by rank.
@@ -74,9 +86,7 @@ class Workers:
         replies: dict[zmq.Socket[Any], FromWorker] = {}
         while len(replies) < len(self._sockets):
             events = self._alive.wait(self._poller, 1000)
-            for process in self._processes:
-                if process.sentinel in events:
-                    raise RuntimeError(f"{process.name} ended with {process.exitcode}")
+            self.check(events)
             for socket in self._sockets:
                 if socket in events:
                     replies[socket] = self._decoder.decode(socket.recv())
@@ -157,8 +167,10 @@ def _serve(engine: Engine, socket: zmq.Socket[Any], alive: Lifeline) -> None:
     tell(socket, encoder.encode(engine.startup_complete()))
     poller = zmq.Poller()
     poller.register(socket, zmq.POLLIN)
+    engine.workers.watch(poller)
     while True:
         events = alive.wait(poller, 0 if engine.scheduler.busy else 1000)
+        engine.workers.check(events)
         while socket in events:
             try:
                 message = decoder.decode(socket.recv(zmq.NOBLOCK))
