@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from frostline.probe.recorder import Recorder
 
 _serial = iter(range(1, 1 << 62)).__next__
+#: The last tokens ended, by their number modulo the length: numbers, which the collector ignores.
+_REMEMBERED = 4096
+_ended = [0] * _REMEMBERED
 
 
 def wrap(obj: "Any", name: str, label: "str | None" = None) -> "Handle | Live":
@@ -214,10 +217,14 @@ def begin(label: str) -> int:
 
 
 def end(token: int, value0: object = -1, value1: object = -1, error: bool = False) -> None:
-    """End a span begun by ``begin``. Of a token ended twice the reader keeps the first end."""
+    """End a span begun by ``begin``. A second end of the same token, or one never made, does nothing."""
     recorder = probe.recorder_of_this_process()
     if recorder is None or type(token) is not int or token >> 96 <= 0:
         return
+    serial = token >> 96
+    if _ended[serial % _REMEMBERED] == serial:
+        return
+    _ended[serial % _REMEMBERED] = serial
     recorder.record_span(
         token & (1 << 64) - 1,
         monotonic_ns(),
@@ -226,7 +233,7 @@ def end(token: int, value0: object = -1, value1: object = -1, error: bool = Fals
         SPAN_FLAG_ERROR if error else 0,
         _value(value0),
         _value(value1),
-        token >> 96 & (1 << 64) - 1,
+        serial & (1 << 64) - 1,
     )
 
 
