@@ -27,10 +27,14 @@ class Stat(NamedTuple):
 
 def read(pid: int, name: str, limit: int = 1 << 20) -> bytes:
     """A file of /proc/PID, empty if it cannot be read."""
+    return _read(pid, name, limit) or b""
+
+
+def _read(pid: int, name: str, limit: int) -> "bytes | None":
     try:
         descriptor = os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return b""
+        return None
     try:
         parts = []
         while limit > 0:
@@ -41,7 +45,7 @@ def read(pid: int, name: str, limit: int = 1 << 20) -> bytes:
             limit -= len(part)
         return b"".join(parts)
     except OSError:
-        return b""
+        return None
     finally:
         os.close(descriptor)
 
@@ -67,20 +71,19 @@ def arguments(pid: int) -> list[str]:
 
 
 def environment(pid: int) -> "dict[str, str] | None":
-    """The environment at the process's start; None if it may not be read.
+    """The environment at the program's start; None if it cannot be read, or was written over.
 
-    A process that sets its title may have written over it (setproctitle does): read it
-    early, and do not conclude anything from an empty one.
+    A process that sets its title writes over it (setproctitle does), so read it early.
     """
-    text = read(pid, "environ", 1 << 22)
-    if not text:
+    text = _read(pid, "environ", 1 << 22)
+    if text is None:
         return None
     found = {}
     for part in text.split(b"\0"):
         name, equals, value = part.partition(b"=")
         if equals:
             found[name.decode("utf-8", "replace")] = value.decode("utf-8", "surrogateescape")
-    return found
+    return None if text and not found else found
 
 
 def executable(pid: int) -> str:

@@ -1,0 +1,324 @@
+"""Which processes are reached: every way to start one, with and without Frostline in its environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.interpreters import Interpreter, every_interpreter, found
+from tests.reach.under_run import run, write
+
+SPAWNING = """
+import multiprocessing, os, subprocess, sys
+
+def child(name):
+    import gc
+    gc.collect()
+
+if __name__ == "__main__":
+    for method in ("fork", "spawn", "forkserver"):
+        context = multiprocessing.get_context(method)
+        process = context.Process(target=child, args=(method,), name="child-" + method)
+        process.start()
+        process.join()
+        print(method, process.pid, process.exitcode)
+    ended = subprocess.run([sys.executable, "-c", "import gc, os; gc.collect(); print('subprocess', os.getpid(), 0)"])
+    pid = os.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-c", "import gc, os; gc.collect(); print('exec', os.getpid(), 0)"])
+    os.waitpid(pid, 0)
+"""
+
+
+@every_interpreter
+@pytest.mark.parametrize("installed", [False, True], ids=["fallback", "installed"])
+def test_children_of_every_kind_are_recorded(
+    tmp_path: Path, interpreter: Interpreter, installed: bool, request: pytest.FixtureRequest
+) -> None:
+    python = request.getfixturevalue("with_frostline") if installed else interpreter.executable
+    script = write(tmp_path / "spawning.py", SPAWNING)
+    ended = run(tmp_path, python, str(script))
+    assert ended.code == 0, ended.errors
+    said = [line.split() for line in ended.output.splitlines()]
+    assert sorted(word[0] for word in said) == ["exec", "fork", "forkserver", "spawn", "subprocess"]
+    assert all(word[2] == "0" for word in said), said
+    recorded = {process["pid"] for process in ended.recorded}
+    for kind, pid, _ in said:
+        assert int(pid) in recorded, (kind, ended.processes)
+    assert ended.missed == []
+    # Nothing is left on tmpfs, and every series has been sealed.
+    assert not (ended.folder / "active").is_symlink()
+    for process in ended.recorded:
+        for series in process["series"]:
+            assert (ended.folder / f"{process['pid']}-{series}-0.0000.flr").exists()
+
+
+@every_interpreter
+@pytest.mark.parametrize("option", ["-E", "-I"])
+def test_options_that_shut_the_environment_out(
+    tmp_path: Path, interpreter: Interpreter, with_frostline: str, option: str
+) -> None:
+    ended = run(tmp_path, with_frostline, option, "-c", "import gc; gc.collect()")
+    assert ended.code == 0, ended.errors
+    assert len(ended.recorded) == 1 and ended.missed == []
+
+
+@pytest.mark.parametrize("interpreter", sorted({found()[0], found()[-1]}, key=str), ids=str)
+@pytest.mark.parametrize(
+    ("option", "reason"), [("-S", "no-site"), ("-I", "isolated"), ("-E", "isolated"), ("-IS", "no-site")]
+)
+def test_what_is_missed_is_named_with_its_reason(
+    tmp_path: Path, interpreter: Interpreter, option: str, reason: str
+) -> None:
+    script = write(
+        tmp_path / "parent.py",
+        "import subprocess, sys, time\n"
+        f"child = subprocess.Popen([sys.executable, {option!r}, '-c', 'import time; time.sleep(0.6)'])\n"
+        "print(child.pid); child.wait()\n",
+    )
+    ended = run(tmp_path, interpreter.executable, str(script))
+    (missed,) = ended.missed
+    assert missed["pid"] == int(ended.output)
+    assert missed["missed"] == reason
+    assert len(ended.recorded) == 1
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("env={}", "scrubbed-environment"),
+        ("env={**os.environ, 'PYTHONPATH': ''}", "pythonpath-replaced"),
+        ("env={**os.environ, 'FROSTLINE_DISABLE': '1'}", "disabled"),
+        ("env={**os.environ, 'FROSTLINE_OUTPUT': '/nowhere'}", "other-session"),
+    ],
+)
+def test_a_child_with_another_environment_is_named(tmp_path: Path, how: str, reason: str) -> None:
+    script = write(
+        tmp_path / "parent.py",
+        "import os, subprocess, sys\n"
+        f"child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(0.6)'], {how})\n"
+        "print(child.pid); child.wait()\n",
+    )
+    ended = run(tmp_path, found()[0].executable, str(script))
+    (missed,) = ended.missed
+    assert (missed["pid"], missed["missed"]) == (int(ended.output), reason)
+
+
+def test_an_old_python_is_named_and_not_harmed(tmp_path: Path) -> None:
+    old = _old_python()
+    ended = run(tmp_path, old, "-c", "import sys, time; sys.stdout.write('fine'); time.sleep(0.6)")
+    assert (ended.code, ended.output, ended.errors) == (0, "fine", "")
+    (missed,) = ended.missed
+    assert missed["missed"] == "old-python"
+
+
+def _old_python() -> str:
+    for name in ("3.9.*", "3.8.*", "2.7.*"):
+        for path in sorted((Path.home() / ".pyenv/versions").glob(f"{name}/bin/python")):
+            return str(path)
+    pytest.skip("no Python older than 3.10 on this machine")
+
+
+def test_python_2_runs_the_fallback_without_harm(tmp_path: Path) -> None:
+    two = next(iter((Path.home() / ".pyenv/versions").glob("2.7.*/bin/python")), None)
+    if two is None:
+        pytest.skip("no Python 2.7 on this machine")
+    ended = run(tmp_path, str(two), "-c", "import sys; print([p for p in sys.path if 'boot' in p])")
+    assert (ended.code, ended.output.strip(), ended.errors) == (0, "[]", "")
+
+
+def test_a_shell_script_that_starts_python_in_the_background(tmp_path: Path) -> None:
+    python = found()[0].executable
+    script = write(
+        tmp_path / "start.sh",
+        f"#!/bin/sh\n{python} -c 'import gc; gc.collect(); print(1)' &\nwait\nexec {python} -c 'print(2)'\n",
+        0o755,
+    )
+    ended = run(tmp_path, str(script))
+    assert ended.output.split() == ["1", "2"]
+    assert len(ended.recorded) == 2 and ended.missed == []
+
+
+def test_a_script_by_its_first_line_and_a_module(tmp_path: Path) -> None:
+    python = found()[-1].executable
+    script = write(tmp_path / "tool", f"#!{python}\nimport sys; print(sys.argv[1:])\n", 0o755)
+    ended = run(tmp_path, str(script), "a b", "--", "-x")
+    assert ended.output.strip() == "['a b', '--', '-x']"
+    assert len(ended.recorded) == 1
+
+    write(tmp_path / "package/__init__.py", "")
+    write(tmp_path / "package/__main__.py", "import sys; print('main', sys.argv[1:])")
+    (tmp_path / "second").mkdir()
+    ended = run(tmp_path / "second", python, "-m", "package", "1", cwd=tmp_path)
+    assert ended.output.strip() == "main ['1']"
+    assert len(ended.recorded) == 1
+
+
+def test_a_daemon_that_leaves_its_parent_stays_in_the_tree(tmp_path: Path) -> None:
+    script = write(
+        tmp_path / "daemon.py",
+        "import os, time\n"
+        "read, write = os.pipe()\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    if os.fork() == 0:\n"
+        "        os.write(write, b'%d' % os.getpid())\n"
+        "        time.sleep(1.2)\n"
+        "        open('daemon-ended', 'w').close()\n"
+        "    os._exit(0)\n"
+        "print(os.read(read, 9).decode())\n",
+    )
+    ended = run(tmp_path, found()[0].executable, str(script))
+    # The helper ended after the daemon, not after the command.
+    assert (tmp_path / "daemon-ended").exists()
+    assert int(ended.output) in {process["pid"] for process in ended.recorded}
+
+
+@every_interpreter
+def test_a_fork_that_python_does_not_know_of_is_missed_or_recorded_but_never_wrong(
+    tmp_path: Path, interpreter: Interpreter
+) -> None:
+    script = write(
+        tmp_path / "raw.py",
+        "import ctypes, gc, os, time\n"
+        "pid = ctypes.CDLL(None).fork()\n"
+        "if pid == 0:\n"
+        "    gc.collect(); time.sleep(0.6); os._exit(0)\n"
+        "os.waitpid(pid, 0); print(pid)\n",
+    )
+    ended = run(tmp_path, interpreter.executable, str(script))
+    assert ended.code == 0, ended.errors
+    child = next(p for p in ended.processes if p["pid"] == int(ended.output))
+    assert child["recorded"] or child["missed"] == "raw-fork"
+
+
+@every_interpreter
+def test_the_environment_of_the_target_has_its_own_frostline(
+    tmp_path: Path, interpreter: Interpreter, with_frostline: str
+) -> None:
+    """A copy of another version wins, and the helper says so."""
+    ended = run(
+        tmp_path,
+        with_frostline,
+        "-c",
+        "import frostline, sys; print(frostline.__file__); print([p for p in sys.path if 'boot' in p])",
+    )
+    assert ended.output.splitlines()[0].endswith("src/frostline/__init__.py")
+    assert ended.output.splitlines()[1] == "[]"
+
+
+@every_interpreter
+def test_the_fallback_leaves_nothing_on_the_path(tmp_path: Path, interpreter: Interpreter) -> None:
+    plain = "import sys; print(sys.path); print('sitecustomize' in sys.modules and sys.modules['sitecustomize'].__file__)"
+    ended = run(tmp_path, interpreter.executable, "-c", plain)
+    path, customize = ended.output.splitlines()
+    assert "boot" not in path
+    assert "/boot/path/" in customize or "sitecustomize" in customize
+    assert len(ended.recorded) == 1
+
+
+def test_a_users_pythonpath_and_sitecustomize_still_count(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    write(theirs / "sitecustomize.py", "import sys; sys.their_customize = __file__\n")
+    write(theirs / "their_module.py", "value = 42\n")
+    ended = run(
+        tmp_path,
+        found()[0].executable,
+        "-c",
+        "import sys, their_module; print(their_module.value, sys.their_customize, sys.modules['sitecustomize'].__file__)",
+        PYTHONPATH=str(theirs),
+    )
+    assert ended.errors == ""
+    assert ended.output.split() == ["42", str(theirs / "sitecustomize.py"), str(theirs / "sitecustomize.py")]
+    assert len(ended.recorded) == 1
+
+
+def test_a_chaining_sitecustomize_in_front_reaches_ours(tmp_path: Path) -> None:
+    """What ddtrace does: its folder is put before ours by the command that `run` starts."""
+    front = tmp_path / "front"
+    write(
+        front / "sitecustomize.py",
+        "import os, sys\n"
+        "here = os.path.dirname(__file__)\n"
+        "sys.path[:] = [p for p in sys.path if p != here]\n"
+        "del sys.modules['sitecustomize']\n"
+        "import sitecustomize\n"
+        "sys.front = True\n",
+    )
+    python = found()[0].executable
+    script = write(
+        tmp_path / "wrapper.sh",
+        f'#!/bin/sh\nPYTHONPATH={front}:$PYTHONPATH exec {python} -c "import sys; print(sys.front)"\n',
+        0o755,
+    )
+    ended = run(tmp_path, str(script))
+    assert ended.output.strip() == "True"
+    assert len(ended.recorded) == 1
+
+
+def test_a_failing_sitecustomize_fails_as_it_did_before(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    write(theirs / "sitecustomize.py", "import surely_not_there\n")
+    command = (found()[0].executable, "-c", "print('goes on')")
+    ended = run(tmp_path, *command, PYTHONPATH=str(theirs))
+    assert ended.output.strip() == "goes on"
+    assert "surely_not_there" in ended.errors
+    assert len(ended.recorded) == 1
+
+
+@every_interpreter
+def test_the_hook_runs_twice_and_installs_once(
+    tmp_path: Path, interpreter: Interpreter, with_frostline: str
+) -> None:
+    """.pth twice in a virtual environment, and the fallback's sitecustomize after it."""
+    ended = run(
+        tmp_path,
+        with_frostline,
+        "-c",
+        "import gc, frostline; frostline._boot(); frostline._boot(); gc.collect(); print(len(gc.callbacks))",
+    )
+    assert ended.output.strip() == "1"
+    (process,) = ended.recorded
+    assert len(process["series"]) == 1
+
+
+@every_interpreter
+def test_with_nothing_asked_for_the_hook_loads_nothing(
+    tmp_path: Path, interpreter: Interpreter, with_frostline: str
+) -> None:
+    """Counted against a .pth that does nothing: what any .pth costs is not ours."""
+    import subprocess
+
+    count = "import sys; print(sorted(sys.modules))"
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("FROSTLINE_", "PYTHON"))}
+    ours = subprocess.run(
+        [with_frostline, "-c", count], env=clean, capture_output=True, text=True, check=True
+    )
+    (hook,) = Path(with_frostline).parent.parent.glob("lib/python3.*/site-packages/frostline.pth")
+    text = hook.read_text()
+    try:
+        hook.write_text("import os\n")
+        bare = subprocess.run(
+            [with_frostline, "-c", count], env=clean, capture_output=True, text=True, check=True
+        )
+    finally:
+        hook.write_text(text)
+    assert ours.stdout == bare.stdout
+    assert "frostline" not in ours.stdout
+
+
+def test_two_commands_share_a_session(tmp_path: Path) -> None:
+    python = found()[0].executable
+    first = run(tmp_path, python, "-c", "import gc; gc.collect()")
+    assert len(first.recorded) == 1
+    second = run(tmp_path, sys.executable, "-c", "import gc; gc.collect()", wait=False)
+    from tests.reach.under_run import notes, wait_for_helper
+
+    wait_for_helper(second.folder, 2)
+    assert len(notes(second.folder, "run")) == 2
+    recorded = [p for note in notes(second.folder, "helper") for p in note["processes"] if p["recorded"]]
+    assert len({p["pid"] for p in recorded}) == 2
+    assert not (second.folder / "active").is_symlink()
