@@ -5,13 +5,15 @@ from __future__ import annotations
 import shlex
 
 from frostline.analysis.model import Advice, FullPass, MissedProcess, ProcessReport, Verdict
-from frostline.analysis.passes import AUTOMATIC
+from frostline.analysis.passes import AUTOMATIC, FROSTLINE
 from frostline.analysis.verdict import CANNOT_TELL, milliseconds
 from frostline.recording import Run
 
-#: Pauses below both are nothing that a freeze could gain.
+#: A longest pause under the first, and a sum under the second or under the third of the time
+#: recorded, are nothing that a freeze could gain.
 NEGLIGIBLE_PAUSE = 5_000_000
-NEGLIGIBLE_SHARE = 0.001
+NEGLIGIBLE_TOTAL = 20_000_000
+NEGLIGIBLE_SHARE = 0.005
 #: A full pass that reclaims more than this share of what it walked does work that is needed.
 LITTLE = 0.02
 #: Where it is not known what was walked: fewer objects reclaimed than one for so many ns.
@@ -29,11 +31,11 @@ def advise(
     """At most a few, the one that matters most first."""
     found: list[Advice] = []
     freeze = _freeze(processes, runs, ready)
-    if freeze is not None:
-        found.append(freeze)
     explicit = _explicit(processes)
-    if explicit is not None:
-        found.append(explicit)
+    # A needless call is better left out than made cheap.
+    first_explicit = explicit and 2 * (explicit.saving or 0) >= ((freeze.saving or 0) if freeze else 0)
+    both = (explicit, freeze) if first_explicit else (freeze, explicit)
+    found += [advice for advice in both if advice is not None]
     if not found and processes:
         found.append(_nothing(processes))
     if verdict.kind == CANNOT_TELL and processes and not verdict.steps:
@@ -74,13 +76,13 @@ def _freeze(processes: tuple[ProcessReport, ...], runs: tuple[Run, ...], ready: 
     frozen_anyway: list[ProcessReport] = []
     for process in processes:
         since = _serving_since(process, ready)
-        passes = [p for p in process.full_passes if p.kind == AUTOMATIC and p.start >= since]
-        passes = passes or [p for p in process.full_passes if p.kind == AUTOMATIC]
+        every = [p for p in process.full_passes if p.kind != FROSTLINE and p.start >= process.frozen_since]
+        passes = [p for p in every if p.start >= since] or every
         total = sum(p.pause for p in passes)
         longest = max((p.pause for p in passes), default=0)
-        if longest < NEGLIGIBLE_PAUSE and total < NEGLIGIBLE_SHARE * process.wall:
+        if _negligible(longest, total, process.wall):
             continue
-        if process.frozen_now:
+        if process.frozen_since:
             frozen_anyway.append(process)
             continue
         # By time: most of what full passes cost was for nothing.
@@ -89,9 +91,10 @@ def _freeze(processes: tuple[ProcessReport, ...], runs: tuple[Run, ...], ready: 
             gains.append((total, process, passes))
     if not gains:
         if frozen_anyway:
-            worst = max(frozen_anyway, key=lambda p: p.longest)
+            worst = max(frozen_anyway, key=_longest_since_freeze)
+            still = milliseconds(_longest_since_freeze(worst))
             return Advice(
-                f"{worst.name} is frozen and still has full passes of up to {milliseconds(worst.longest)}: "
+                f"{worst.name} is frozen and still has full passes of up to {still}: "
                 "its heap grew after the freeze. Freeze later, once start-up is over",
                 f"frostline run --policy freeze --ready-url URL -- {_command(runs)}",
             )
@@ -103,8 +106,10 @@ def _freeze(processes: tuple[ProcessReport, ...], runs: tuple[Run, ...], ready: 
     names = ", ".join(process.name for _, process, _ in gains[:3])
     more = f" and {len(gains) - 3} more" if len(gains) > 3 else ""
     count = sum(len(passes) for _, _, passes in gains)
+    explicit = sum(p.kind != AUTOMATIC for _, _, passes in gains for p in passes)
+    asked = f" ({explicit} of them by explicit calls)" if explicit else ""
     text = (
-        f"full passes walk a heap that stays: {count} automatic ones in {names}{more} took "
+        f"full passes walk a heap that stays: {count}{asked} in {names}{more} took "
         f"{milliseconds(saving)}, the longest {milliseconds(longest)}, and reclaimed next to nothing. "
         f"Freeze it at the end of start-up: expect up to {milliseconds(saving)} less, and the longest "
         f"pause to fall to about {milliseconds(after)}"
@@ -114,6 +119,14 @@ def _freeze(processes: tuple[ProcessReport, ...], runs: tuple[Run, ...], ready: 
         "passes over what grows after the freeze stay, and the freeze itself costs one full pass"
     )
     return Advice(text, f"frostline run --policy freeze --ready-url URL -- {_command(runs)}", saving, how)
+
+
+def _negligible(longest: int, total: int, wall: int) -> bool:
+    return longest < NEGLIGIBLE_PAUSE and (total < NEGLIGIBLE_TOTAL or total < NEGLIGIBLE_SHARE * wall)
+
+
+def _longest_since_freeze(process: ProcessReport) -> int:
+    return max((p.pause for p in process.full_passes if p.start >= process.frozen_since), default=0)
 
 
 def _young_longest(process: ProcessReport) -> int:
@@ -130,7 +143,7 @@ def _explicit(processes: tuple[ProcessReport, ...]) -> Advice | None:
     if worst is None:
         return None
     site, process = worst
-    if site.total < max(4 * NEGLIGIBLE_PAUSE, NEGLIGIBLE_SHARE * process.wall) or site.count < 2:
+    if site.total < max(NEGLIGIBLE_TOTAL, NEGLIGIBLE_SHARE * process.wall) or site.count < 2:
         return None
     freed = f"reclaimed {site.reclaimed:,} objects" if site.reclaimed else "reclaimed nothing"
     return Advice(
@@ -144,11 +157,17 @@ def _explicit(processes: tuple[ProcessReport, ...]) -> Advice | None:
 def _nothing(processes: tuple[ProcessReport, ...]) -> Advice:
     longest = max(p.longest for p in processes)
     share = max(p.pause_total / p.wall for p in processes)
-    if longest < NEGLIGIBLE_PAUSE or share < NEGLIGIBLE_SHARE:
+    frozen = [p for p in processes if p.frozen_since]
+    if frozen:
+        before = max((f.pause for p in frozen for f in p.full_passes if f.start < p.frozen_since), default=0)
+        after = max(map(_longest_since_freeze, frozen))
+        return Advice(
+            f"nothing: {len(frozen)} of {len(processes)} recorded processes are frozen; their longest full pass "
+            f"took {milliseconds(before)} up to the freeze, and {milliseconds(after)} since"
+        )
+    if all(_negligible(p.longest, p.pause_total, p.wall) for p in processes):
         return Advice(
             f"a freeze gains nothing here: the longest pause is {milliseconds(longest)}, and pauses are at "
             f"most {share:.2%} of any process's time"
         )
-    return Advice(
-        "a freeze gains nothing here: no automatic full pass costs much and reclaims next to nothing"
-    )
+    return Advice("a freeze gains nothing here: no full pass costs much and reclaims next to nothing")

@@ -121,7 +121,7 @@ def _process(
         at_attach=at_attach,
         at_close=at_close,
         frozen_since_attach=frozen_since,
-        frozen_now=marks.frozen_now(series),
+        frozen_since=marks.frozen_since(series),
         boundary=max((m.time for m in series.marks if m.kind == fmt.MARK_BOUNDARY), default=0),
         labels=tuple(sorted(steps.labels, key=lambda label: (-label.slow, -label.total, label.label))),
         long_steps=list_slow(series, pauses, steps, name, [n for n, _ in names]),

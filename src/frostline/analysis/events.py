@@ -63,7 +63,7 @@ def is_skipped(mark: Mark) -> bool:
 
 def unseen_explicit(series: Series, pauses: Pauses) -> tuple[int, int]:
     """Passes that were not automatic and lie in no recorded collect: from C, or an older reference."""
-    odd = ~pauses.automatic & ~pauses.explicit
+    odd = ~pauses.automatic & ~pauses.explicit & (series.passes["threshold0"] >= 0)
     if not bool(np.any(odd)):
         return 0, 0
     calls = [mark for mark in series.marks if mark.kind == fmt.MARK_COLLECT]
@@ -112,14 +112,14 @@ def state(series: Series, closing: bool) -> State | None:
     )
 
 
-def frozen_now(series: Series) -> bool:
-    """Whether the last of freeze and thaw was a freeze (an inherited one counts)."""
-    frozen = False
+def frozen_since(series: Series) -> int:
+    """When the last freeze was made, unless a thaw followed: then 0."""
+    frozen = 0
     for mark in series.marks:
         if mark.kind == fmt.MARK_FREEZE:
-            frozen = True
+            frozen = mark.stop
         elif mark.kind == fmt.MARK_THAW:
-            frozen = False
+            frozen = 0
     return frozen
 
 

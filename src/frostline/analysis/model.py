@@ -148,8 +148,12 @@ class LabelStats:
     errors: int
     slow: int
     explained: int
+    #: Overlapped by passes of its own process, explained or not.
     overlapped: int
+    #: Not explained, but consistent with a pass in another process.
     elsewhere: int
+    #: Neither of these, though passes overlap it: by too little.
+    in_part: int
     #: What slow steps are compared with; the median, unless pauses fill the median itself.
     baseline: int
     #: It enters the headline.
@@ -187,7 +191,8 @@ class ProcessReport:
     at_attach: State | None
     at_close: State | None
     frozen_since_attach: int | None
-    frozen_now: bool
+    #: When the last freeze that no thaw followed was made; 0 if nothing is frozen.
+    frozen_since: int
     boundary: int
     labels: tuple[LabelStats, ...]
     long_steps: tuple[LongStep, ...]

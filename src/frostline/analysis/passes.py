@@ -16,6 +16,7 @@ AUTOMATIC = "automatic"
 EXPLICIT = "explicit"
 FROSTLINE = "Frostline"
 UNSEEN = "explicit, caller unseen"
+UNKNOWN = "unknown"
 
 
 def pauses_of(series: Series, parent: HeapModel | None = None) -> Pauses:
@@ -48,7 +49,9 @@ def kind_of(series: Series, pauses: Pauses, i: int) -> str:
         return FROSTLINE
     if flags & fmt.PASS_EXPLICIT:
         return EXPLICIT
-    return AUTOMATIC if pauses.automatic[i] else UNSEEN
+    if pauses.automatic[i]:
+        return AUTOMATIC
+    return UNSEEN if series.passes["threshold0"][i] >= 0 else UNKNOWN
 
 
 def generation_stats(series: Series, pauses: Pauses, wall: int) -> tuple[GenerationStats, ...]:
@@ -88,11 +91,15 @@ def generation_stats(series: Series, pauses: Pauses, wall: int) -> tuple[Generat
 
 def _sum_walked(heap: HeapModel, which: Array, generation: int) -> Walked:
     walked = heap.walked[which]
-    if not len(walked) or bool(np.any(walked < 0)):
+    known = walked >= 0
+    unknown = len(walked) - int(np.count_nonzero(known))
+    if 10 * unknown > len(walked):
         return Walked(None)
-    exact = bool(np.all(heap.exact[which]))
+    exact = not unknown and bool(np.all(heap.exact[which]))
     how = HOW_EXACT if exact else (HOW_FULL if generation == 2 else HOW_YOUNG)
-    return Walked(int(walked.sum()), exact, how)
+    if unknown:
+        how += f"; {unknown:,} of {len(walked):,} passes are unknown and not in the sum"
+    return Walked(int(walked[known].sum()), exact, how)
 
 
 def full_passes(series: Series, pauses: Pauses) -> tuple[FullPass, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from frostline.analysis.intervals import Union
 from frostline.analysis.walked import HeapModel
@@ -22,6 +23,6 @@ class Pauses:
     union: Union
     heap: HeapModel
 
-    @property
+    @cached_property
     def length(self) -> Int64:
         return self.stop - self.start

@@ -126,6 +126,7 @@ def _one_label(
         explained=int(np.count_nonzero(explained)),
         overlapped=int(np.count_nonzero(overlap)),
         elsewhere=0,
+        in_part=int(np.count_nonzero((overlap > 0) & ~explained)),
         baseline=baseline,
         primary=False,
         few=few,
@@ -225,8 +226,12 @@ def look_elsewhere(steps: Steps, others: list[tuple[int, Union]]) -> Steps:
         best[better] = covered[better]
         who[better] = index
     slow.elsewhere[open_] = who
-    found = np.bincount(slow.label[slow.elsewhere >= 0], minlength=len(steps.labels))
-    return Steps(tuple(replace(s, elsewhere=int(found[i])) for i, s in enumerate(steps.labels)), slow)
+    count = len(steps.labels)
+    found = np.bincount(slow.label[slow.elsewhere >= 0], minlength=count)
+    rest = (slow.elsewhere < 0) & (slow.overlap > 0) & ~slow.explained
+    part = np.bincount(slow.label[rest], minlength=count)
+    labels = (replace(s, elsewhere=int(found[i]), in_part=int(part[i])) for i, s in enumerate(steps.labels))
+    return Steps(tuple(labels), slow)
 
 
 def list_slow(

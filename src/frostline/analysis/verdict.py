@@ -136,14 +136,13 @@ def _detail(process: ProcessReport, label: LabelStats) -> str:
         text = f"{what} explained"
     else:
         text = f"{what} overlapped for at least half of their excess (others ran in between)"
-    rest = label.slow - label.explained
-    touched = label.overlapped - label.explained
-    if touched:
-        text += f", {touched:,} overlapped by too little"
+    nothing = label.slow - label.explained - label.in_part - label.elsewhere
+    if label.in_part:
+        text += f", {label.in_part:,} overlapped by too little"
     if label.elsewhere:
         text += f", {label.elsewhere:,} consistent with a pass in another process"
-    if rest - touched > 0:
-        text += f", {rest - touched:,} with no pass at all"
+    if nothing:
+        text += f", {nothing:,} with no pass at all"
     if label.note:
         text += f" ({label.note})"
     return f"{process.name}: {text}"
@@ -209,7 +208,7 @@ def _process_doubts(process: ProcessReport) -> list[Doubt]:
         found.append(Doubt("free-threaded", f"{name}: a free-threaded build, not recorded by this version"))
     if any(event.kind == "dead collector" for event in process.events):
         found.append(Doubt("dead-collector", f"{name}: its collector is dead, so no pass can show"))
-    if process.frozen_now and any(
+    if process.frozen_since and any(
         event.kind == "freeze" and "without a collect" in event.text for event in process.events
     ):
         found.append(

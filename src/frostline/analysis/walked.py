@@ -10,7 +10,7 @@ Before 3.15 the interpreter does not say. What it does count is *net* container 
   parent's sum; freeze sets it to nothing, thaw gives it back; a freeze that was counted
   corrects it. Deaths while count0 is zero are not counted by CPython, so a program that churns
   is overestimated; an estimate which would mean that the collector walked faster than any
-  does (under FASTEST ns an object) is discarded as unsound, and "unknown" is said.
+  does (under so many ns an object) is discarded as unsound, and "unknown" is said.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from frostline import format as fmt
 from frostline.recording import Series
 from frostline.recording.layout import Array, Int64
 
-#: ns an object: 45-90 was measured on warm small heaps; nothing walks in a third of that.
-FASTEST = 15
+#: ns an object, by generation: 45-90 was measured for full passes, 20 for young ones in the cache.
+FASTEST = np.array((5, 5, 12), np.int64)
 #: A recording that missed at most this many young passes saw the interpreter from its start.
 FEW_PASSES_BEFORE = 40
 
@@ -88,7 +88,7 @@ def heap_model(series: Series, parent: HeapModel | None, alone: Int64) -> HeapMo
     base = _base(series, parent)
     lost = series.words.get("lost_passes", 0) + series.damaged.get("passes", 0)
     if base is None or lost:
-        walked = _plausible(walked, exact, alone)
+        walked = _plausible(walked, exact, alone, generation)
         return HeapModel(walked, exact, empty, empty, empty, False)
     full = np.flatnonzero((generation == 2) & ~exact)
     offset, shifts = _freezes(series, base, grown)
@@ -96,7 +96,7 @@ def heap_model(series: Series, parent: HeapModel | None, alone: Int64) -> HeapMo
         0, before[full] + count0[full] + _offsets(offset, shifts, passes["start"][full])
     )
     walked = _corrected_by_freeze(series, walked, exact)
-    walked = _plausible(walked, exact, alone)
+    walked = _plausible(walked, exact, alone, generation)
     times = np.concatenate((np.array([series.series], np.int64), passes["stop"]))
     grown0 = np.concatenate((np.zeros(1, np.int64), grown))
     sizes = np.maximum(0, grown0 + _offsets(offset, shifts, times))
@@ -104,9 +104,9 @@ def heap_model(series: Series, parent: HeapModel | None, alone: Int64) -> HeapMo
     return HeapModel(walked, exact, times, sizes, frozen, True)
 
 
-def _plausible(walked: Int64, exact: Array, alone: Int64) -> Int64:
+def _plausible(walked: Int64, exact: Array, alone: Int64, generation: Array) -> Int64:
     """Drops estimates that no collector could have walked in the time the pass took."""
-    too_fast = ~exact & (walked > 1000) & (walked * FASTEST > alone)
+    too_fast = ~exact & (walked > 1000) & (walked * FASTEST[generation] > alone)
     return np.where(too_fast, -1, walked)
 
 

@@ -36,8 +36,7 @@ def _dtype(fields: tuple[tuple[str, str, str], ...], size: int) -> np.dtype[Any]
 RECORD = {kind: _dtype(fields, size) for kind, size, fields in fmt.RECORDS}
 RECORD_SIZE = {kind: size for kind, size, _ in fmt.RECORDS}
 
-#: What the reader keeps of a pass: everything but the thread's ident (the native id says it),
-#: times signed so that differences are, and a thread index in place of nothing.
+#: What the reader keeps of a pass: times signed, so that their differences are.
 PASS = np.dtype(
     [
         ("start", "i8"),
@@ -47,6 +46,7 @@ PASS = np.dtype(
         ("collected", "i8"),
         ("candidates", "i8"),
         ("duration", "f8"),
+        ("thread", "u8"),
         ("count0", "i4"),
         ("count1", "i4"),
         ("count2", "i4"),

@@ -20,6 +20,7 @@ class Mark:
     stop: int
     kind: int
     flags: int
+    thread: int
     tid: int
     file: str
     line: int

@@ -153,3 +153,21 @@ def _remove_originals(folder: Path, active: Path) -> None:
         if (folder / path.name).exists() and _dead_writer(path):
             with contextlib.suppress(OSError):
                 path.unlink()
+    if not any(active.iterdir()) and not _helper_at_work(folder):
+        # A process that starts just now makes the folder and the link again.
+        with contextlib.suppress(OSError):
+            active.rmdir()
+            (folder / fmt.ACTIVE_LINK).unlink()
+
+
+def _helper_at_work(folder: Path) -> bool:
+    """Whether a helper still serves the session: then the live folder is its to remove."""
+    for path in folder.glob("helper-*.json"):
+        try:
+            pid = int(path.name.split("-")[1])
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (ValueError, IndexError, OSError):
+            continue
+        if b"frostline" in command:
+            return True
+    return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +15,14 @@ from frostline.recording.layout import MARK, PASS, RECORD_SIZE, SPAN_COLUMNS, Ar
 from frostline.recording.loss import Losses
 from frostline.recording.model import Mark, Series
 from frostline.recording.segment import Segment, read_segment, records
+from frostline.recording.young import fill_young
 
 #: No pass takes ten minutes: a longer one is a damaged record.
 _LONGEST_PASS = 600 * 10**9
 _DAY = 86_400 * 10**9
 _MARK_KINDS = np.array([kind for kind, _, _ in fmt.MARK_KINDS], dtype=np.uint32)
 _MAX_CAPTURED_THREADS = 65_535
+_FULL_ONLY = ("trigger_file", "trigger_line", "trigger_function", "tid", "uncollectable")
 
 
 Progress = Callable[[int], None]
@@ -89,6 +92,7 @@ def read_series(
         series.passes = series.passes[np.argsort(series.passes["start"], kind="stable")]
     series.spans = {name: column[: filled.spans] for name, column in spans.items()}
     series.marks = _marks(series, raw_marks)
+    fill_young(series)
     note_losses(series, segments[0].path, losses)
     return series
 
@@ -163,7 +167,7 @@ def _add_passes(out: Array, filled: _Filled, found: Array, sane: _TimeRange) -> 
     for name in PASS.names or ():
         part[name] = found[name]
     young = (part["flags"] & fmt.PASS_FULL) == 0
-    for name in ("trigger_file", "trigger_line", "trigger_function"):
+    for name in _FULL_ONLY:
         part[name][young] = 0
     duration = part["duration"]
     with np.errstate(invalid="ignore"):
@@ -245,6 +249,7 @@ def _marks(series: Series, parts: list[Array]) -> tuple[Mark, ...]:
                     stop=int(row["stop"]),
                     kind=int(row["kind"]),
                     flags=int(row["flags"]),
+                    thread=int(row["thread"]),
                     tid=int(row["tid"]),
                     file=series.name(int(row["file"])),
                     line=int(row["line"]),
@@ -266,10 +271,7 @@ def shift(series: Series, by: int) -> None:
     for name in ("begin", "end"):
         column: Int64 = series.passes[name]
         column[column > 0] += by
-    series.marks = tuple(
-        Mark(m.time + by, m.stop + by, m.kind, m.flags, m.tid, m.file, m.line, m.function, m.values)
-        for m in series.marks
-    )
+    series.marks = tuple(replace(m, time=m.time + by, stop=m.stop + by) for m in series.marks)
     for word in ("closed", "boundary"):
         if series.words.get(word):
             series.words[word] += by

@@ -188,8 +188,8 @@ def _overlap_words(label: LabelStats) -> str:
         return ""
     word = "explained" if label.kind == 1 else "overlapped"
     text = f"{label.explained:,} {word}"
-    if label.overlapped > label.explained:
-        text += f", {label.overlapped - label.explained:,} in part"
+    if label.in_part:
+        text += f", {label.in_part:,} in part"
     if label.elsewhere:
         text += f", {label.elsewhere:,} consistent with another process"
     return text
