@@ -41,7 +41,7 @@ class Recorder:
         self.control = False
         self.alive = wiped_on_fork()
         make_hot_functions(self)
-        self._open(0)
+        self._open(None)
 
     # Set by make_hot_functions; declared for the type checker.
     on_collection: "Callable[[str, dict[str, int]], None]"
@@ -55,10 +55,10 @@ class Recorder:
     look_around: "Callable[[], int]"
 
     # --- life ----------------------------------------------------------------------
-    def _open(self, parent_series: int) -> None:
+    def _open(self, parent: "Series | None") -> None:
         """Opens a series and starts to write; on failure the recorder is off and the host goes on."""
         try:
-            series = Series(self.session, self.policy, self.retention, parent_series)
+            series = Series(self.session, self.policy, self.retention, parent)
         except OSError:
             self.switch_off(layout.OFF_ERROR, 0)
             return
@@ -89,7 +89,7 @@ class Recorder:
         self.series = None
         if parent is None or (parent.words[_WORD["state"]] != layout.STATE_RECORDING):
             return
-        self._open(parent.series)
+        self._open(parent)
         if self.series is None:
             return
         # Ids that wrappers hold stay valid: the child's own file says again what they mean.

@@ -116,7 +116,7 @@ def reason_of(error: OSError) -> int:
 class Series:
     """The files of one interpreter of one process, from its opening to its end."""
 
-    def __init__(self, session: str, policy: str, retention: int, parent_series: int) -> None:
+    def __init__(self, session: str, policy: str, retention: int, parent: "Series | None") -> None:
         self.session = session
         self.policy = policy
         self.retention = retention
@@ -127,7 +127,9 @@ class Series:
         self._grown: dict[int, int] = {}
         self._bytes = layout.FIRST_SEGMENT_SIZE
         self._span_files: list[tuple[str, int]] = []
-        self.folders = (active_folder(session), session)
+        # A forked child makes no folder: where the user has removed the session, or changed the root,
+        # it would come back.
+        self.folders = parent.folders if parent is not None else (active_folder(session), session)
         first = self._create(0, layout.FIRST_SEGMENT_SIZE)
         self.first = first
         self.words = first.words
@@ -138,7 +140,7 @@ class Series:
             self.regions[kind] = Region(kind, first, offset, capacity, record)
             table.append((kind, record, offset, capacity))
             offset += capacity * record
-        self._write_header(first, 0, table, self._text(parent_series))
+        self._write_header(first, 0, table, self._text(parent.series if parent is not None else 0))
 
     # --- files ---------------------------------------------------------------------
     def _create(self, segment: int, size: int) -> Mapping:
