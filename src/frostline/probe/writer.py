@@ -129,7 +129,9 @@ class Series:
         self._span_files: list[tuple[str, int]] = []
         # A forked child makes no folder: where the user has removed the session, or changed the root,
         # it would come back.
-        self.folders = parent.folders if parent is not None else (active_folder(session), session)
+        self.folders: tuple[str, str] = (
+            parent.folders if parent is not None else (active_folder(session), session)
+        )
         first = self._create(0, layout.FIRST_SEGMENT_SIZE)
         self.first = first
         self.words = first.words
