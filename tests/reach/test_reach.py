@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.interpreters import Interpreter, every_interpreter, found
-from tests.reach.under_run import run, write
+from tests.interpreters import SOURCE, Interpreter, every_interpreter, found
+from tests.reach.under_run import environment, notes, run, wait_for_helper, write
 
 SPAWNING = """
 import multiprocessing, os, subprocess, sys
@@ -25,10 +27,11 @@ if __name__ == "__main__":
         process.start()
         process.join()
         print(method, process.pid, process.exitcode)
-    ended = subprocess.run([sys.executable, "-c", "import gc, os; gc.collect(); print('subprocess', os.getpid(), 0)"])
+    code = "import gc, os, sys; gc.collect(); print(sys.argv[1], os.getpid(), 0)"
+    subprocess.run([sys.executable, "-c", code, "subprocess"])
     pid = os.fork()
     if pid == 0:
-        os.execv(sys.executable, [sys.executable, "-c", "import gc, os; gc.collect(); print('exec', os.getpid(), 0)"])
+        os.execv(sys.executable, [sys.executable, "-c", code, "exec"])
     os.waitpid(pid, 0)
 """
 
@@ -212,12 +215,23 @@ def test_the_environment_of_the_target_has_its_own_frostline(
 
 @every_interpreter
 def test_the_fallback_leaves_nothing_on_the_path(tmp_path: Path, interpreter: Interpreter) -> None:
-    plain = "import sys; print(sys.path); print('sitecustomize' in sys.modules and sys.modules['sitecustomize'].__file__)"
-    ended = run(tmp_path, interpreter.executable, "-c", plain)
-    path, customize = ended.output.splitlines()
-    assert "boot" not in path
-    assert "/boot/path/" in customize or "sitecustomize" in customize
+    command = (interpreter.executable, "-c", "import sys; print(sys.path)")
+    bare = subprocess.run(command, env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True)
+    ended = run(tmp_path, *command)
+    assert ended.output == bare.stdout
     assert len(ended.recorded) == 1
+
+
+def test_a_copy_of_another_version_wins_and_is_named(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    shutil.copytree(SOURCE / "frostline", theirs / "frostline", ignore=shutil.ignore_patterns("__pycache__"))
+    init = theirs / "frostline" / "__init__.py"
+    init.write_text(init.read_text().replace('__version__ = "', '__version__ = "99.'))
+    code = "import frostline; print(frostline.__version__)"
+    ended = run(tmp_path, found()[0].executable, "-c", code, PYTHONPATH=str(theirs))
+    assert ended.output.startswith("99.")
+    (process,) = ended.recorded
+    assert f"Frostline {ended.output.strip()}" in process["detail"]
 
 
 def test_a_users_pythonpath_and_sitecustomize_still_count(tmp_path: Path) -> None:
@@ -228,7 +242,8 @@ def test_a_users_pythonpath_and_sitecustomize_still_count(tmp_path: Path) -> Non
         tmp_path,
         found()[0].executable,
         "-c",
-        "import sys, their_module; print(their_module.value, sys.their_customize, sys.modules['sitecustomize'].__file__)",
+        "import sys, their_module\n"
+        "print(their_module.value, sys.their_customize, sys.modules['sitecustomize'].__file__)",
         PYTHONPATH=str(theirs),
     )
     assert ended.errors == ""
@@ -290,8 +305,6 @@ def test_with_nothing_asked_for_the_hook_loads_nothing(
     tmp_path: Path, interpreter: Interpreter, with_frostline: str
 ) -> None:
     """Counted against a .pth that does nothing: what any .pth costs is not ours."""
-    import subprocess
-
     count = "import sys; print(sorted(sys.modules))"
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("FROSTLINE_", "PYTHON"))}
     ours = subprocess.run(
@@ -315,8 +328,6 @@ def test_two_commands_share_a_session(tmp_path: Path) -> None:
     first = run(tmp_path, python, "-c", "import gc; gc.collect()")
     assert len(first.recorded) == 1
     second = run(tmp_path, sys.executable, "-c", "import gc; gc.collect()", wait=False)
-    from tests.reach.under_run import notes, wait_for_helper
-
     wait_for_helper(second.folder, 2)
     assert len(notes(second.folder, "run")) == 2
     recorded = [p for note in notes(second.folder, "helper") for p in note["processes"] if p["recorded"]]

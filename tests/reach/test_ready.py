@@ -103,7 +103,8 @@ def test_a_process_that_comes_later_is_told_as_well(tmp_path: Path) -> None:
     code = (
         "import subprocess, sys\n"
         "sys.stdin.readline()\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'import sys; sys.stdin.read()'], stdin=subprocess.PIPE)\n"
+        "command = [sys.executable, '-c', 'import sys; sys.stdin.read()']\n"
+        "child = subprocess.Popen(command, stdin=subprocess.PIPE)\n"
         "print(child.pid, flush=True)\n"
         "sys.stdin.readline(); child.communicate()\n"
     )
@@ -181,7 +182,10 @@ def test_a_line_of_output_that_goes_to_a_file_changes_nothing(tmp_path: Path) ->
 
 def test_a_line_of_a_named_file(tmp_path: Path) -> None:
     log = tmp_path / "own.log"
-    code = f"import sys; open({str(log)!r}, 'w').write('model loaded\\n'); sys.stdin.readline(); print(sys.stdout.fileno())"
+    code = (
+        f"import sys; open({str(log)!r}, 'w').write('model loaded\\n')\n"
+        "sys.stdin.readline(); print(sys.stdout.fileno())"
+    )
     with running(tmp_path, PYTHON, "-c", code, options=("--ready-log", f"{log}:model .oaded")) as process:
         assert "own.log" in wait_for(lambda: _ready_kind(tmp_path), "READY")
         output, _ = process.communicate("\n", timeout=30)
@@ -270,7 +274,7 @@ def test_a_request_is_answered_by_a_blocked_process(tmp_path: Path, interpreter:
         assert refused.status == layout.REPLY_REFUSED
         unknown = control.send(path, 999, timeout=10)
         assert unknown.status == layout.REPLY_UNKNOWN
-        output, errors = process.communicate("", timeout=30)
+        _, errors = process.communicate("", timeout=30)
     assert (process.returncode, errors) == (0, "")
 
 

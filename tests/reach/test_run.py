@@ -52,7 +52,7 @@ print(json.dumps({
     "fds": {k: v for k, v in fds.items() if "/proc/" not in v},
     "status": status, "children": children, "cwd": os.getcwd(), "nice": os.nice(0),
     "limits": [resource.getrlimit(getattr(resource, n)) for n in names],
-    "argv": sys.orig_argv if hasattr(sys, "orig_argv") else sys.argv, "ppid": os.getppid(), "sid": os.getsid(0),
+    "argv": sys.orig_argv, "ppid": os.getppid(), "sid": os.getsid(0),
     "pgid": os.getpgid(0), "tty": [os.isatty(i) for i in range(3)],
     "environ": {k: v for k, v in os.environ.items() if not k.startswith("FROSTLINE_") and k != "PYTHONPATH"},
 }))

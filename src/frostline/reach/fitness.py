@@ -157,7 +157,7 @@ def _interpreter(program: str, about: dict[str, Any]) -> list[Finding]:
                 Finding(
                     NOTE,
                     "collector",
-                    "3.14.0 to 3.14.4 have the incremental collector: passes are short and named generation 1",
+                    "3.14.0 to 3.14.4 collect incrementally: short passes, all named generation 1",
                     "For full passes to be compared use 3.13 or 3.14.5.",
                 )
             )
@@ -233,7 +233,7 @@ def _trial(program: str, about: dict[str, Any], variables: dict[str, str]) -> li
                     PROBLEM,
                     "trial",
                     "started under run, it left no recording",
-                    "Start it with PYTHONVERBOSE=1 under run: another sitecustomize may fail or shut ours out.",
+                    "Start it under run with PYTHONVERBOSE=1: a sitecustomize may shut ours out.",
                 )
             )
         elif theirs:

@@ -61,7 +61,7 @@ def move(path: str, session: str) -> bool:
             os.close(out)
         os.rename(temporary, target)
         # The target may map the original for as long as it lives: unlinking alone frees nothing.
-        linux.punch(source, size)
+        linux.punch(source, -(-size // _BLOCK) * _BLOCK)
         os.unlink(path)
     except OSError:
         with contextlib.suppress(OSError):
