@@ -132,11 +132,6 @@ def arm(spans: str, presets: str) -> None:
             if name:
                 _refuse(item, "")
         else:
-            if name == _started_module():
-                _refuse(
-                    item,
-                    "python -m runs this module as the program itself, which is never imported by its name",
-                )
             watch(name, _Arrived(name, False))
     wanted = [word.strip() for word in presets.split(",")]
     for preset, names in PRESET_MODULES.items():
@@ -178,16 +173,13 @@ class _Arrived:
         (spans.preset_arrived if self._preset else spans.spans_arrived)(self._name, module)
 
 
-def _started_module() -> str:
-    """The module that ``python -m`` runs as ``__main__``: it is never imported by its name."""
-    arguments = getattr(sys, "orig_argv", [])
-    for index, argument in enumerate(arguments[1:-1], 1):
-        if argument == "-m":
-            following: str = arguments[index + 1]
-            return following
-        if not argument.startswith("-"):
-            break
-    return ""
+def _runs_as_main(name: str) -> None:
+    """``python -m`` takes this module's code and runs it as ``__main__``: it is not imported."""
+    for item in state.spans.split(";"):
+        if item.partition(":")[0].strip() == name:
+            _refuse(
+                item, "python -m runs this module as the program itself, which is not imported by its name"
+            )
 
 
 def _refuse(item: str, reason: str) -> None:
@@ -246,7 +238,7 @@ def _search(name: str, path: "Sequence[str] | None", target: "ModuleType | None"
         if hasattr(loader, "create_module"):
             spec.loader = _Loader(name, loader)  # type: ignore[assignment]
     elif hasattr(loader, "load_module"):
-        spec.loader = _OldLoader(name, loader)  # type: ignore[assignment]
+        spec.loader = _OldLoader(name, loader, spec)  # type: ignore[assignment]
     return spec
 
 
@@ -312,6 +304,11 @@ class _Loader(_Proxy):
     def create_module(self, spec: object) -> "Any":
         return self._loader.create_module(spec)
 
+    def get_code(self, name: str) -> "Any":
+        if getattr(sys, "argv", [])[:1] == ["-m"]:  # the start of python -m, which sets it right later
+            _runs_as_main(self._name)
+        return self._loader.get_code(name)
+
     def exec_module(self, module: object) -> None:
         _restore(self, module)
         self._loader.exec_module(module)
@@ -319,11 +316,21 @@ class _Loader(_Proxy):
 
 
 class _OldLoader(_Proxy):
-    """For a loader that has only ``load_module``."""
+    """For a loader that has only ``load_module``: the module gets its spec after that has run."""
 
-    __slots__ = ()
+    __slots__ = ("_spec",)
+    _spec: "ModuleSpec | None"
+
+    def __init__(self, name: str, loader: object, spec: "ModuleSpec") -> None:
+        super().__init__(name, loader)
+        object.__setattr__(self, "_spec", spec)
 
     def load_module(self, name: str) -> object:
+        spec = self._spec
+        proxy: object = None if spec is None else spec.loader
+        if spec is not None and proxy is self:
+            spec.loader = self._loader
+        object.__setattr__(self, "_spec", None)
         module: object = self._loader.load_module(name)
         _restore(self, module)
         _arrived(self._name, module)
