@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import sys
 import time
@@ -14,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from frostline.analysis import Analysis
+from frostline.analysis import Analysis, ProcessReport
 from frostline.commands.report import analysed
 from frostline.demo.drive import Load, describe
 from frostline.demo.show import ARMS, Outcome, Progress, interruptible, run_show
@@ -32,7 +33,7 @@ _EVERY = 10.0
 @click.option("--workers", type=click.IntRange(1, 8), default=1, show_default=True)
 @click.option("--seconds", type=click.FloatRange(1, 3600), default=40.0, show_default=True,
               help="Time under load, for each of the two runs.")  # fmt: skip
-@click.option("--rate", type=click.FloatRange(0.1, 1000), default=16.0, show_default=True,
+@click.option("--rate", type=click.FloatRange(0.1, 1000), default=12.0, show_default=True,
               help="Requests a second.")  # fmt: skip
 @click.pass_context
 def demo(
@@ -70,20 +71,24 @@ def demo(
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="0: the kernel chooses.")
 @click.option("--scale", type=click.FloatRange(0.01, 10), default=1.0, show_default=True)
 @click.option("--workers", type=click.IntRange(1, 8), default=1, show_default=True)
+@click.option("--step-ms", type=click.FloatRange(0, 1000), default=5.0, show_default=True,
+              help="A step takes at least so long, as on an accelerator.")  # fmt: skip
 @click.option("--seed", type=int, default=0, help="Of the model's weights.")
 @click.option("--announce", type=click.Path(path_type=Path), help="File to write the address to.")
-def serve(host: str, port: int, scale: float, workers: int, seed: int, announce: Path | None) -> int:
+def serve(
+    host: str, port: int, scale: float, workers: int, step_ms: float, seed: int, announce: Path | None
+) -> int:
     """Run the reference server until it is told to stop."""
     from frostline.demo import front_end
     from frostline.demo.launch import Settings
 
-    settings = Settings(scale=scale, workers=workers, seed=seed)
+    settings = Settings(scale=scale, workers=workers, seed=seed, step_ms=step_ms)
     return front_end.serve(settings, host, port, announce)
 
 
 @demo.command()
 @click.argument("url")
-@click.option("--rate", type=click.FloatRange(0.1, 1000), default=16.0, show_default=True)
+@click.option("--rate", type=click.FloatRange(0.1, 1000), default=12.0, show_default=True)
 @click.option("--seconds", type=click.FloatRange(1, 3600), default=30.0, show_default=True)
 @click.option("--seed", type=int, default=0, help="Of the plan of arrivals.")
 @click.option("--output", type=click.Path(path_type=Path), help="File for every request's times.")
@@ -150,7 +155,33 @@ def _result(outcomes: list[Outcome], analyses: list[Analysis]) -> Iterator[Block
     yield Table("What the clients felt: last token - intended time", ("", *names), cells, frozenset((1, 2)))
     for outcome in outcomes:
         if not outcome.summary.valid:
-            yield Line(f"{outcome.name}: {describe(outcome.summary)}", "bad")
-    yield from sidebyside(analyses[0], analyses[1], (names[0], names[1]))
+            yield Line(f"{outcome.name}: {describe(outcome.summary).splitlines()[-1]}", "bad")
+    stock, frozen = (
+        _under_load(analysis, outcome) for analysis, outcome in zip(analyses, outcomes, strict=True)
+    )
+    yield Line("")
+    yield Line("What the processes did while the load ran (their start-up and end are in the reports):")
+    yield from sidebyside(stock, frozen, (names[0], names[1]))
     for outcome in outcomes:
         yield Line(f"{outcome.name}: the whole report is in {outcome.report}", "quiet")
+
+
+def _under_load(analysis: Analysis, outcome: Outcome) -> Analysis:
+    """The analysis of the time under load: a walk at start-up, the freeze's own too, stops nobody."""
+    serving = (process for process in analysis.processes if process.labels)
+    cut = tuple(_cut(process, outcome.begin, outcome.end) for process in serving)
+    return dataclasses.replace(analysis, processes=cut, start=outcome.begin, stop=outcome.end)
+
+
+def _cut(process: ProcessReport, begin: int, end: int) -> ProcessReport:
+    pauses = process.pauses
+    inside = (pauses.start >= begin) & (pauses.start < end)
+    lengths = pauses.length[inside]
+    return dataclasses.replace(
+        process,
+        start=begin,
+        stop=end,
+        longest=int(lengths.max(initial=0)),
+        pause_total=int(lengths.sum()),
+        full_passes=tuple(one for one in process.full_passes if begin <= one.start < end),
+    )

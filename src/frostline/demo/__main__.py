@@ -15,12 +15,13 @@ def main(arguments: list[str] | None = None) -> int:
     server.add_argument("--port", type=int, default=0, help="0: the kernel chooses")
     server.add_argument("--scale", type=float, default=1.0, help="size of the heaps")
     server.add_argument("--workers", type=int, default=1)
+    server.add_argument("--step-ms", type=float, default=5.0, help="what a step takes at least")
     server.add_argument("--seed", type=int, default=0, help="of the model's weights")
     server.add_argument("--announce", type=Path, help="file to write the address to")
     server.add_argument("--tethered", action="store_true", help="end when the standard input ends")
     client = commands.add_parser("drive", help="send it load, with an open loop")
     client.add_argument("url")
-    client.add_argument("--rate", type=float, default=16.0, help="requests a second")
+    client.add_argument("--rate", type=float, default=12.0, help="requests a second")
     client.add_argument("--seconds", type=float, default=30.0)
     client.add_argument("--warm-up", type=float, default=2.0, help="seconds before, not counted")
     client.add_argument("--seed", type=int, default=0, help="of the plan")
@@ -32,7 +33,9 @@ def main(arguments: list[str] | None = None) -> int:
         from frostline.demo.front_end import serve
         from frostline.demo.launch import Settings
 
-        settings = Settings(scale=chosen.scale, workers=chosen.workers, seed=chosen.seed)
+        settings = Settings(
+            scale=chosen.scale, workers=chosen.workers, seed=chosen.seed, step_ms=chosen.step_ms
+        )
         return serve(settings, chosen.host, chosen.port, chosen.announce, chosen.tethered)
     from frostline.demo.drive import Load, describe, drive
 

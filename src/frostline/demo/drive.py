@@ -32,7 +32,7 @@ _WORDS = ("the", "frost", "line", "is", "how", "deep", "the", "ground", "is", "f
 class Load:
     """What is sent."""
 
-    rate: float = 16.0  # requests a second
+    rate: float = 12.0  # requests a second
     seconds: float = 30.0  # measured, after the warm-up
     warm_up: float = 2.0
     seed: int = 0

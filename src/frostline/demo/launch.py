@@ -40,6 +40,7 @@ class Settings:
     scale: float = 1.0
     workers: int = 1
     seed: int = 0
+    step_ms: float = 5.0  # what a step takes at least, as if on an accelerator
     hold: float = 2.0  # seconds for which finished requests are kept
     sockets: str = ""  # folder of the sockets
 

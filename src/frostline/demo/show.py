@@ -52,6 +52,9 @@ class Outcome:
     session: Path
     report: Path
     summary: Summary
+    #: While the measured load ran, ns of CLOCK_MONOTONIC.
+    begin: int
+    end: int
 
 
 def check_memory(scale: float, workers: int) -> None:
@@ -164,14 +167,19 @@ def _arm(
         try:
             server.start(command, output)
             url = _await_ready(server, announce, log, f"{name}: starting", progress)
-            summary = _drive(url, folder / f"{name}.json", load, f"{name}: under load", progress)
+            _drive(url, folder / f"{name}.json", load, f"{name}: under load", progress)
             progress(f"{name}: stopping", 0, 0)
         finally:
             with _undisturbed():
                 server.end()
                 _await_sealed(session)
     announce.unlink(missing_ok=True)
-    return Outcome(name, policy, session, folder / f"{name}.txt", summary)
+    run = json.loads((folder / f"{name}.json").read_text())
+    last = run["columns"].index("last")
+    return Outcome(
+        name, policy, session, folder / f"{name}.txt", Summary(**run["summary"]),
+        begin=run["start"] + int(load.warm_up * 1e9), end=max(row[last] for row in run["requests"]),
+    )  # fmt: skip
 
 
 class _Child:
@@ -235,7 +243,7 @@ def _last_lines(log: Path) -> str:
     return "".join(f"\n    {line}" for line in lines)
 
 
-def _drive(url: str, output: Path, load: Load, stage: str, progress: Progress) -> Summary:
+def _drive(url: str, output: Path, load: Load, stage: str, progress: Progress) -> None:
     command = [
         *_MODULE, "frostline.demo", "drive", url, "--output", str(output), "--rate", str(load.rate),
         "--seconds", str(load.seconds), "--warm-up", str(load.warm_up), "--seed", str(load.seed),
@@ -262,7 +270,6 @@ def _drive(url: str, output: Path, load: Load, stage: str, progress: Progress) -
             "demo-client", f"the load client failed{_last_lines(errors)}", f"its output is in {errors}"
         )
     errors.unlink()
-    return Summary(**json.loads(output.read_text())["summary"])
 
 
 def _live_folder(session: Path) -> Path | None:

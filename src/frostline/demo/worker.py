@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 import msgspec
@@ -32,6 +33,7 @@ class Worker:
 
     def __init__(self, settings: Settings, rank: int, alive: Lifeline) -> None:
         self.rank = rank
+        self.step_seconds = settings.step_ms / 1e3
         self.model = Transformer(settings.seed)
         self.ballast = heap.fill("Worker", settings.scale, alive.check)
         # What was sampled for each sequence, as penalties and seeded replays need it. It is
@@ -59,7 +61,10 @@ class Worker:
             )
             for piece in step.pieces
         ]
+        begun = time.monotonic()
         logits = self.model.forward(batch)
+        # The accelerator that is not there: the processor waits for it, idle, as it would.
+        time.sleep(max(0.0, begun + self.step_seconds - time.monotonic()))
         chosen = []
         for row, (piece, rows) in enumerate(zip(step.pieces, batch, strict=True)):
             if piece.sampling is not None:
