@@ -162,10 +162,10 @@ def _nothing(processes: tuple[ProcessReport, ...]) -> Advice:
         before = max((f.pause for p in frozen for f in p.full_passes if f.start < p.frozen_since), default=0)
         after = max(map(_longest_since_freeze, frozen))
         return Advice(
-            f"nothing: {len(frozen)} of {len(processes)} recorded processes are frozen; their longest full pass "
-            f"took {milliseconds(before)} up to the freeze, and {milliseconds(after)} since"
+            f"nothing: {len(frozen)} of {len(processes)} recorded processes are frozen; their longest full "
+            f"pass took {milliseconds(before)} up to the freeze, and {milliseconds(after)} since"
         )
-    if all(_negligible(p.longest, p.pause_total, p.wall) for p in processes):
+    if longest < NEGLIGIBLE_PAUSE or share < NEGLIGIBLE_SHARE:
         return Advice(
             f"a freeze gains nothing here: the longest pause is {milliseconds(longest)}, and pauses are at "
             f"most {share:.2%} of any process's time"

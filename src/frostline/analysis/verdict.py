@@ -63,7 +63,8 @@ def decide(
         sentence = f"the collector explains {explained:,} of the {slow:,} steps {over}"
         kind = COLLECTOR
     if elsewhere:
-        sentence += f"; {elsewhere:,} more are consistent with a pass in another process"
+        verb = "is" if elsewhere == 1 else "are"
+        sentence += f"; {elsewhere:,} more {verb} consistent with a pass in another process"
     return Verdict(kind, sentence, explained, slow, elsewhere, steps, t, details)
 
 

@@ -88,6 +88,7 @@ def heap_model(series: Series, parent: HeapModel | None, alone: Int64) -> HeapMo
     base = _base(series, parent)
     lost = series.words.get("lost_passes", 0) + series.damaged.get("passes", 0)
     if base is None or lost:
+        walked = _corrected_by_freeze(series, walked, exact)
         walked = _plausible(walked, exact, alone, generation)
         return HeapModel(walked, exact, empty, empty, empty, False)
     full = np.flatnonzero((generation == 2) & ~exact)

@@ -1,0 +1,151 @@
+"""JSON, CSV, the generated format documentation, and the command."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from frostline.analysis import analyse
+from frostline.commands.report import report as command
+from frostline.errors import FrostlineError
+from frostline.format.describe import describe
+from frostline.recording import read_session
+from frostline.report import to_json, write_csv
+from tests.report.test_text import server
+from tests.synthetic import MS, Process
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def keys(value: object, path: str = "") -> set[str]:
+    """Every key in nested JSON, with its path; lists are ``[]``."""
+    if isinstance(value, dict):
+        return {f"{path}{key}" for key in value} | {
+            inner for key, item in value.items() for inner in keys(item, f"{path}{key}.")
+        }
+    if isinstance(value, list):
+        return {inner for item in value for inner in keys(item, path[:-1] + "[].")}
+    return set()
+
+
+def test_every_key_of_the_json_is_documented(tmp_path: Path) -> None:
+    data = json.loads(json.dumps(to_json(server(tmp_path))))
+    assert data["schema"] == 1
+    documented = set(re.findall(r"^\| `([^`]+)` \|", (DOCS / "json.md").read_text(), re.MULTILINE))
+    missing = {key for key in keys(data) if key not in documented}
+    assert not missing, f"docs/json.md does not say what {sorted(missing)} are"
+
+
+def test_the_json_says_what_the_text_says(tmp_path: Path) -> None:
+    data = to_json(server(tmp_path))
+    assert data["verdict"]["sentence"] == "the collector explains 3 of the 3 steps over 20 ms"
+    (process,) = data["processes"]
+    assert process["name"] == "EngineCore dp0 (pid 4711)"
+    assert process["generations"][0]["count"] == 3
+    assert [step["verdict"] for step in process["slow_steps"]] == ["the collector"] * 3
+
+
+def test_docs_format_is_what_the_tables_say() -> None:
+    """Regenerate it with ``python -m frostline.format.describe > docs/format.md``."""
+    assert (DOCS / "format.md").read_text() == describe()
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_tables(tmp_path: Path) -> None:
+    analysis = server(tmp_path / "s")
+    written = {path.name for path in write_csv(analysis, tmp_path / "csv" / "deep")}
+    assert written == {"README.md", "runs.csv", "gc_events.csv", "long_calls.csv", "steps_001-4711.csv"}
+    folder = tmp_path / "csv" / "deep"
+    (run,) = rows(folder / "runs.csv")
+    assert (run["run"], run["process"], run["passes"], run["spans"]) == (
+        "001-4711",
+        "EngineCore dp0 (pid 4711)",
+        "3",
+        "103",
+    )
+    passes = rows(folder / "gc_events.csv")
+    assert [row["pause_ms"] for row in passes] == ["80.000000"] * 3
+    assert {row["kind"] for row in passes} == {"automatic"}
+    steps = rows(folder / "steps_001-4711.csv")
+    assert len(steps) == 103
+    assert sum(float(row["in_passes_ms"]) for row in steps) == pytest.approx(240)
+    long = rows(folder / "long_calls.csv")
+    assert [row["explained"] for row in long] == ["1"] * 3
+    readme = (folder / "README.md").read_text()
+    for name in ("runs.csv", "gc_events.csv", "long_calls.csv", "steps_001-4711.csv"):
+        for column in rows(folder / name)[0]:
+            assert f"`{column}`" in readme or column in ("threshold1", "threshold2"), (name, column)
+
+
+def test_tables_that_cannot_be_written_are_an_error(tmp_path: Path) -> None:
+    analysis = server(tmp_path / "s")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FrostlineError) as caught:
+        write_csv(analysis, tmp_path / "file" / "x")
+    assert caught.value.slug == "csv-unwritable"
+
+
+# --- the command ----------------------------------------------------------------------
+def test_the_newest_session_is_reported_without_an_argument(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    server(tmp_path / "frostline-20260101-000000")
+    result = CliRunner().invoke(command, [])
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("The collector explains 3 of the 3 steps")
+
+
+def test_json_of_two_sessions(tmp_path: Path) -> None:
+    server(tmp_path / "a")
+    server(tmp_path / "b")
+    result = CliRunner().invoke(command, [str(tmp_path / "a"), str(tmp_path / "b"), "--json"])
+    data = json.loads(result.stdout)
+    assert [p["session"] for p in data["processes"]] == [0, 1]
+    assert data["verdict"]["slow"] == 6
+    assert data["processes"][1]["name"].endswith(", session 2)")
+
+
+def test_bounds_of_slow(tmp_path: Path) -> None:
+    server(tmp_path / "a")
+    result = CliRunner().invoke(command, [str(tmp_path / "a"), "--long-ms", "100"])
+    assert "none of the 103 steps recorded is slow (over 100 ms)" in result.output
+
+
+@pytest.mark.parametrize("arguments", [["--long-ms", "-1"], ["--long-factor", "0"], ["--nonsense"]])
+def test_nonsense_is_a_usage_error(arguments: list[str]) -> None:
+    assert CliRunner().invoke(command, arguments).exit_code == 2
+
+
+def test_errors_go_to_stderr_with_their_slug(tmp_path: Path) -> None:
+    program = "from frostline.commands.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "report", str(tmp_path / "none")], capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "[session-not-found]" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_several_series_of_one_pid_are_told_apart(tmp_path: Path) -> None:
+    first = Process(pid=10)
+    second = Process(pid=10, opened=first.opened + 1000 * MS)
+    third = Process(pid=10, opened=first.opened + 2000 * MS, interpreter=1)
+    for process in (first, second, third):
+        process.add_pass(10, MS)
+        process.add_identity("Server")
+        process.write(tmp_path)
+    names = [p.name for p in analyse(read_session(tmp_path)).processes]
+    assert names == ["Server (pid 10)", "Server (pid 10, program 2)", "Server (pid 10, interpreter 1)"]

@@ -1,0 +1,193 @@
+"""The printed report: verdict first, safe to print, plain where it is piped."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frostline import format as fmt
+from frostline.analysis import Analysis, analyse
+from frostline.recording import read_session
+from frostline.report import Line, Table, plain, report, sidebyside, write
+from frostline.report.safe import cell, safe
+from tests.synthetic import MS, Process, write_helper, write_run
+
+EVIL = "\x1b]0;owned\x07\x1b[31m[bold red]x[/]\r\n\u202etxt"
+
+
+def server(folder: Path, longest: int = 80, role: str = "EngineCore", frozen: bool = False) -> Analysis:
+    folder.mkdir(exist_ok=True)
+    process = Process()
+    process.add_identity(role, 0)
+    process.add_state(0, (3, 0, 0))
+    for i in range(100):
+        process.add_span("step", i * 10 * MS, 5 * MS)
+    if frozen:
+        process.add_mark(fmt.MARK_FREEZE, 1500 * MS, flags=fmt.MARK_FLAG_OURS, a=-1)
+    for i in range(3):
+        process.add_pass(2000 * MS + i * 500 * MS, longest * MS, trigger_file=process.name("/srv/app.py"))
+        process.add_span("step", 2000 * MS + i * 500 * MS, (longest + 5) * MS)
+    process.add_mark(fmt.MARK_COLLECT, 100 * MS, 10, file="x.py", a=2, flags=fmt.MARK_FLAG_SKIPPED)
+    process.add_state(5000 * MS, (3, 0, 3), closing=True)
+    process.write(folder)
+    write_run(folder, ["uvicorn", "app:app"])
+    return analyse(read_session(folder))
+
+
+def test_the_verdict_comes_first_and_the_rest_in_its_order(tmp_path: Path) -> None:
+    lines = list(plain(report(server(tmp_path))))
+    assert lines[0] == "The collector explains 3 of the 3 steps over 20 ms."
+    text = "\n".join(lines)
+    order = ["Processes", "Passes", "Steps", "Slow steps", "Full passes", "Explicit gc.collect()", "Next"]
+    places = [text.index("\n" + title) for title in order]
+    assert places == sorted(places)
+    assert "skipped: a pass was running" in text
+    assert "EngineCore dp0 (pid 4711)" in text
+    assert "/srv/app.py:0" in text
+
+
+def test_unknown_walks_are_dashes_and_estimates_are_marked(tmp_path: Path) -> None:
+    text = "\n".join(plain(report(server(tmp_path))))
+    row = next(line for line in text.splitlines() if re.search(r"\(pid 4711\)\s+2\s+3 ", line))
+    assert "~" in row
+    assert "~ gen 2: net container allocations" in text
+    late = Process(pid=9)
+    late.add_pass(10 * MS, 80 * MS)
+    late.write(tmp_path)
+    text = "\n".join(plain(report(analyse(read_session(tmp_path)))))
+    row = next(line for line in text.splitlines() if re.search(r"\(pid 9\)\s+2\s+1 ", line))
+    assert row.split()[-3:] == ["-", "0", "-"]
+
+
+def test_missed_processes_are_listed_with_the_reason(tmp_path: Path) -> None:
+    server(tmp_path)
+    write_helper(
+        tmp_path,
+        [
+            {
+                "pid": 8,
+                "python": True,
+                "argv": ["python", "-S", "w.py"],
+                "missed": "no-site",
+                "detail": "started with -S",
+            }
+        ],
+    )
+    text = "\n".join(plain(report(analyse(read_session(tmp_path)))))
+    assert re.search(r"w\.py \(pid 8\)\s+no-site\s+started with -S\s+python -S w\.py", text)
+    assert "1 process recorded, 1 missed" in text
+
+
+def test_what_a_target_calls_itself_cannot_reach_the_terminal(tmp_path: Path) -> None:
+    process = Process(text=[("argv", EVIL.replace("\n", "\\n"))])
+    process.add_identity(EVIL)
+    process.add_span(EVIL, 10 * MS, 90 * MS)
+    process.add_pass(10 * MS, 80 * MS, trigger_file=process.name(EVIL))
+    process.write(tmp_path)
+    write_helper(
+        tmp_path, [{"pid": 8, "python": True, "argv": [EVIL], "missed": EVIL, "detail": EVIL, "title": EVIL}]
+    )
+    analysis = analyse(read_session(tmp_path))
+    text = "\n".join(plain(report(analysis)))
+    assert text.isascii() and not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", text)
+    assert "[bold red]x[/]" in text  # as it is: no markup
+    drawn = on_a_terminal(analysis)
+    without_styles = re.sub(r"\x1b\[[0-9;]*m", "", drawn)
+    assert "\x1b" not in without_styles and "\x07" not in drawn and "\u202e" not in drawn
+    assert "owned" in without_styles
+
+
+def on_a_terminal(analysis: Analysis) -> str:
+    """What a real terminal is sent."""
+    parent, child = pty.openpty()
+    with os.fdopen(child, "w", encoding="utf-8") as stream:
+        chunks: list[bytes] = []
+        blocks = list(report(analysis))
+        # A pseudo-terminal buffers 4 KiB: read while it is written.
+        import threading
+
+        def drain() -> None:
+            try:
+                while chunk := os.read(parent, 65536):
+                    chunks.append(chunk)
+            except OSError:
+                return  # the other end is closed
+
+        reader = threading.Thread(target=drain)
+        reader.start()
+        write(blocks, stream)
+        stream.flush()
+    reader.join()
+    os.close(parent)
+    return b"".join(chunks).decode()
+
+
+def test_a_terminal_gets_colour_and_no_color_is_obeyed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    analysis = server(tmp_path)
+    assert "\x1b[" in on_a_terminal(analysis)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" not in on_a_terminal(analysis)
+
+
+def test_a_pipe_gets_plain_lines_of_any_width(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    analysis = server(tmp_path)
+    write(report(analysis), stream)
+    text = stream.getvalue()
+    assert text.isascii() and "\x1b" not in text
+    assert text == "\n".join(plain(report(analysis))) + "\n"
+
+
+@given(st.text())
+def test_safe_text_is_printable_and_plain_ascii_stays(text: str) -> None:
+    shown = safe(text)
+    assert not any(ord(c) < 32 or 0x7F <= ord(c) < 0xA0 for c in shown)
+    assert safe(text, ascii_only=True).isascii()
+    if text.isascii() and text.isprintable():
+        assert shown == text
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+x", "-x", "@x", "=\x1bx"])
+def test_a_cell_is_no_formula(text: str) -> None:
+    assert cell(text).startswith("'")
+
+
+def test_columns_line_up() -> None:
+    table = Table("t", ("a", "long name"), (("x", "1"), ("yyyy", "100")), frozenset((1,)))
+    assert list(plain([table, Line("z", indent=2)])) == [
+        "",
+        "t",
+        "  a     long name",
+        "  x             1",
+        "  yyyy        100",
+        "  z",
+    ]
+
+
+def test_two_sessions_side_by_side(tmp_path: Path) -> None:
+    stock = server(tmp_path / "a")
+    frozen = server(tmp_path / "b", longest=2, frozen=True)
+    text = "\n".join(plain(sidebyside(stock, frozen, ("stock", "freeze"))))
+    assert "stock: the collector explains 3 of the 3 steps over 20 ms." in text
+    assert "freeze: not the collector: none of the 103 steps recorded is slow (over 20 ms)." in text
+    assert re.search(r"EngineCore dp0\s+longest pause\s+80\.0 ms\s+2\.00 ms", text)
+    assert re.search(r"full passes\s+3 in 240\.0 ms\s+3 in 6\.00 ms", text)
+    assert "One run of each" in text
+
+
+def test_a_process_that_is_in_one_session_only_is_shown_as_such(tmp_path: Path) -> None:
+    one = server(tmp_path / "a", role="EngineCore")
+    other = server(tmp_path / "b", role="Worker")
+    text = "\n".join(plain(sidebyside(one, other, ("a", "b"))))
+    assert re.search(r"Worker dp0\s+longest pause\s+-\s+80\.0 ms", text)
