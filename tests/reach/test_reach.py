@@ -110,6 +110,61 @@ def test_a_child_with_another_environment_is_named(tmp_path: Path, how: str, rea
     assert (missed["pid"], missed["missed"]) == (int(ended.output), reason)
 
 
+def test_a_python_inside_another_program_is_named(tmp_path: Path) -> None:
+    """As in a frozen application: the program's name is no interpreter's, and no hook runs."""
+    server = tmp_path / "server"
+    prefix = subprocess.run(
+        [found()[0].executable, "-c", "import sys; print(sys.base_prefix)"], capture_output=True, text=True
+    ).stdout.strip()
+    shutil.copyfile(os.path.realpath(found()[0].executable), server)
+    server.chmod(0o755)
+    code = "import _ctypes, time; time.sleep(1.6)"
+    ended = run(tmp_path, "env", f"PYTHONHOME={prefix}", str(server), "-S", "-c", code)
+    (missed,) = ended.missed
+    assert (missed["missed"], missed["detail"]) == ("frozen", "server")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_users_process_is_named(tmp_path: Path) -> None:
+    code = (
+        "import os, subprocess, sys\n"
+        "command = [sys.executable, '-c', 'import time; time.sleep(0.6)']\n"
+        "print(subprocess.run(command, preexec_fn=lambda: os.setuid(65534)).returncode)\n"
+    )
+    ended = run(tmp_path, _readable_python(), "-c", code)
+    if ended.output.strip() != "0":
+        pytest.skip("no interpreter here that another user can run")
+    (missed,) = ended.missed
+    assert missed["missed"] == "other-user"
+
+
+def test_a_series_from_before_an_exec_does_not_count_for_what_came_after(tmp_path: Path) -> None:
+    """With preexec_fn the child is forked by Python and records, until it becomes what is missed."""
+    code = (
+        "import subprocess, sys\n"
+        "command = [sys.executable, '-S', '-c', 'import time; time.sleep(0.6)']\n"
+        "child = subprocess.Popen(command, preexec_fn=lambda: None); child.wait(); print(child.pid)\n"
+    )
+    ended = run(tmp_path, found()[0].executable, "-c", code)
+    (missed,) = ended.missed
+    assert (missed["pid"], missed["missed"]) == (int(ended.output), "no-site")
+
+
+def _readable_python() -> str:
+    return shutil.which("python3", path="/usr/local/bin:/usr/bin:/bin") or found()[0].executable
+
+
+def test_a_recording_that_begins_late_says_so(tmp_path: Path) -> None:
+    """Without a hook in its environment and with PYTHONPATH ignored, the program begins by itself."""
+    code = (
+        f"import os, sys, time\ntime.sleep(5.3)\nsys.path.insert(0, {str(SOURCE)!r})\n"
+        "import frostline; frostline._boot(); time.sleep(0.3)"
+    )
+    ended = run(tmp_path, found()[0].executable, "-E", "-c", code)
+    (process,) = ended.recorded
+    assert process["detail"] == "recorded from 5 s after its start" and process["missed"] is None
+
+
 def test_an_old_python_is_named_and_not_harmed(tmp_path: Path) -> None:
     old = _old_python()
     ended = run(tmp_path, old, "-c", "import sys, time; sys.stdout.write('fine'); time.sleep(0.6)")

@@ -9,11 +9,35 @@ import os
 import sys
 
 
+def _stay_first(here):
+    # ``opentelemetry-instrument`` puts its folder in front of ours, execs, and its sitecustomize
+    # chains to nobody. Ours does: at an exec it goes to the front again.
+    def first(environ):
+        entries = environ.get("PYTHONPATH")
+        entries = entries.split(os.pathsep) if isinstance(entries, str) else []
+        if here not in entries or entries[0] == here:
+            return environ
+        changed = dict(environ)
+        changed["PYTHONPATH"] = os.pathsep.join([here] + [entry for entry in entries if entry != here])
+        return changed
+
+    real = os.execve
+
+    def execve(path, args, env):
+        return real(path, args, first(env))
+
+    def execv(path, args):
+        return real(path, args, first(os.environ))
+
+    os.execve, os.execv = execve, execv
+
+
 def _start(here):
-    if os.environ.get("FROSTLINE_DISABLE") == "1":
+    if os.environ.get("FROSTLINE_DISABLE"):
         return
     if sys.version_info < (3, 10) or sys.implementation.name != "cpython":
         return
+    _stay_first(here)
     module = sys.modules.get("frostline")
     if module is None:
         # Already loaded, and so costs no module.

@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 from frostline import format as layout
-from frostline.reach import facts, segments
+from frostline.reach import facts, proc, segments
 from frostline.reach.boundary import Boundary
 from frostline.reach.launch import HELPER_TITLE
 from frostline.reach.ready import Ready
@@ -60,6 +60,8 @@ class Helper:
         self.longest: tuple[int, tuple[int, int, int]] = (0, (0, 0, 0))
         self._scanned: set[segments.SegmentName] = set()
         self._due: dict[str, float] = {}
+        about = proc.stat(os.getpid())
+        self._start_ticks = about.start_ticks if about is not None else 0
 
     # --- rounds -----------------------------------------------------------------------
     def run(self) -> None:
@@ -179,6 +181,8 @@ class Helper:
                 self.path,
                 {
                     "pid": os.getpid(),
+                    "start_ticks": self._start_ticks,
+                    "pid_namespace": proc.pid_namespace(),
                     "root": self.config["root"],
                     "run": self.config["run"],
                     "updated_monotonic_ns": time.monotonic_ns(),

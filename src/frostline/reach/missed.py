@@ -37,7 +37,7 @@ REASONS = {
         "it runs as another user, who may not write into the session",
         "Record it as that user.",
     ),
-    "disabled": ("FROSTLINE_DISABLE=1 is set in it", "Unset FROSTLINE_DISABLE."),
+    "disabled": ("FROSTLINE_DISABLE is set in it", "Unset FROSTLINE_DISABLE."),
     "other-session": ("it records into another session", "Join it with -o."),
     "raw-fork": (
         "it was forked by C code, where no at-fork hook runs",
@@ -129,7 +129,7 @@ def reason(
     if interpreter and "S" in found.flags:
         return "no-site", ""
     if environment is not None:
-        if environment.get("FROSTLINE_DISABLE") == "1":
+        if environment.get("FROSTLINE_DISABLE"):
             return "disabled", ""
         output = environment.get("FROSTLINE_OUTPUT", "")
         if not output:

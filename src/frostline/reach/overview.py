@@ -78,7 +78,7 @@ def read(session: str) -> Overview:
             rows.append(_row_of_series(paths, this_boot))
     rows.sort(key=lambda row: (not row.alive, row.pid))
     live = any(row.alive for row in rows)
-    helper_state, notes = _helper_state(helpers, live)
+    helper_state, notes = _helper_state(helpers)
     return Overview(path, live, helper_state, rows, notes)
 
 
@@ -229,7 +229,7 @@ def _boundary(known: facts.Facts, answer: "str | None", helper: dict[str, Any], 
     return f"pending: --ready-{waiting}" if waiting and not helper.get("ready") and alive else ""
 
 
-def _helper_state(helpers: list[dict[str, Any]], live: bool) -> tuple[str, list[str]]:
+def _helper_state(helpers: list[dict[str, Any]]) -> tuple[str, list[str]]:
     notes: list[str] = []
     for helper in helpers:
         notes += [str(warning) for warning in helper.get("warnings", [])]
@@ -240,8 +240,11 @@ def _helper_state(helpers: list[dict[str, Any]], live: bool) -> tuple[str, list[
         return "none", ["no helper watched this session: processes that were missed are not known"]
     if all(helper.get("ended") for helper in helpers):
         return "ended", notes
+    if any(helper.get("pid_namespace", 0) not in (0, proc.pid_namespace()) for helper in helpers):
+        notes.append("recorded in another pid namespace: what is alive there cannot be told from here")
+        return "elsewhere", notes
     running = any(
-        not helper.get("ended") and (now := proc.stat(helper["pid"])) is not None and now.alive
+        not helper.get("ended") and _alive(helper["pid"], helper.get("start_ticks", 0), True)
         for helper in helpers
     )
     if running:

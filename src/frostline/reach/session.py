@@ -4,8 +4,6 @@ import contextlib
 import fcntl
 import json
 import os
-import secrets
-import socket
 import stat
 import time
 from pathlib import Path
@@ -128,7 +126,7 @@ def _make_active(session: str) -> tuple[str, list[str]]:
             if space.f_bavail * space.f_frsize < _LEAST_FREE:
                 reason = f"{_SHARED} has less than {_LEAST_FREE >> 20} MiB free"
             else:
-                folder = f"{_SHARED}/frostline-{os.geteuid()}-{secrets.token_hex(6)}"
+                folder = f"{_SHARED}/frostline-{os.geteuid()}-{os.urandom(6).hex()}"
                 os.mkdir(folder, 0o700)
                 return folder, []
         except OSError as error:
@@ -163,7 +161,7 @@ def write_run(session: str, command: list[str], settings: dict[str, str], warnin
             "started_monotonic_ns": now,
             "started_realtime_ns": time.time_ns(),
             "boot_id": proc.boot_id(),
-            "host": socket.gethostname(),
+            "host": os.uname().nodename,
             "pid_namespace": proc.pid_namespace(),
             "cpus": os.cpu_count() or 0,
             "cwd": os.getcwd(),

@@ -1,7 +1,6 @@
 """``frostline run`` from its checked options to the exec: session, helper, environment, command."""
 
 import os
-import secrets
 import stat
 from typing import Any
 
@@ -95,7 +94,7 @@ def capture_output(ready: dict[str, Any], folder: str) -> tuple[list[int], dict[
             continue
         if stat.S_ISCHR(about.st_mode) and not os.isatty(number):
             continue  # /dev/null
-        path = os.path.join(folder, f"output-{os.getpid()}-{secrets.token_hex(4)}.log")
+        path = os.path.join(folder, f"output-{os.getpid()}-{os.urandom(4).hex()}.log")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         descriptor = seen[key] = os.open(path, flags, 0o600)
         replaced[number] = descriptor

@@ -1,6 +1,7 @@
 """The target's process tree as /proc shows it, polled; who is recorded, who is missed, and why."""
 
 import os
+import re
 import time
 from typing import Any
 
@@ -16,6 +17,10 @@ _LOOK_INSIDE = (1_000_000_000, 10_000_000_000)
 _NO_PYTHON_INSIDE = frozenset(
     ("sh", "bash", "dash", "zsh", "ash", "busybox", "sleep", "cat", "tee", "tini", "dumb-init", "timeout")
 )
+#: In what a process has mapped: the shared library, or an extension module where it is linked in.
+_PYTHON_INSIDE = re.compile(r"/libpython3|\.cpython-3\d+-|/python3\.\d+/lib-dynload/")
+#: A recording that begins so long after its program did not come from the start-up hook, ns.
+_LATE = 5_000_000_000
 #: Ended processes are forgotten beyond this, the recorded first.
 _KEPT = 5000
 
@@ -180,11 +185,14 @@ class Tree:
             return
         if process.recorded:
             # A series seen already may be the old program's or, opened since the last look, the
-            # new one's: only the new one's is mapped.
-            mapped = proc.mapped(process.pid)
-            process.recorded = any(f"/{process.number}-{series}-" in mapped for series in process.series)
+            # new one's.
+            process.recorded = any(self._is_mapped(process, series) for series in process.series)
             process.mailbox = process.mailbox if process.recorded else ""
         self.changed = True
+
+    def _is_mapped(self, process: Process, series: int) -> bool:
+        """Whether the program that runs now writes the series: an old program's mapping went with it."""
+        return f"/{process.number}-{series}-" in proc.mapped(process.pid)
 
     def _read_program(self, process: Process, stat: proc.Stat) -> None:
         process.image = stat.image
@@ -202,7 +210,7 @@ class Tree:
 
     def _read_title(self, process: Process) -> None:
         title = " ".join(proc.arguments(process.pid)).strip()
-        if title and title != " ".join(process.argv) and title != process.title:
+        if title and title != " ".join(process.argv).strip() and title != process.title:
             process.title = title
             self.changed = True
 
@@ -215,7 +223,7 @@ class Tree:
         process.looked_inside += 1
         if process.executable.rpartition("/")[2] in _NO_PYTHON_INSIDE:
             process.looked_inside = len(_LOOK_INSIDE)
-        elif "libpython" in proc.mapped(process.pid):
+        elif _PYTHON_INSIDE.search(proc.mapped(process.pid)):
             process.python = True
             self.changed = True
 
@@ -235,6 +243,16 @@ class Tree:
                 continue
             if header.series not in process.series:
                 process.series.append(header.series)
+            self.changed = True
+            parent = process.forked_from
+            forked = "parent_series" in header.text
+            if (
+                forked
+                and parent
+                and process.image != parent.image
+                and not self._is_mapped(process, header.series)
+            ):
+                continue  # written between its fork and the exec of what it is now
             process.recorded, process.python = True, True
             process.missed, process.detail = None, ""
             if name.interpreter == 0:
@@ -243,7 +261,9 @@ class Tree:
             ours = _our_version()
             if version and version != ours:
                 process.detail = f"recorded by Frostline {version} of its own environment, not by {ours}"
-            self.changed = True
+            late = header.series - process.image_since
+            if late > _LATE and not process.detail and len(process.series) == 1:
+                process.detail = f"recorded from {late / 1e9:.0f} s after its start"
 
     def _owner_of(self, header: Header) -> "Process | None":
         for process in self.members.values():
@@ -296,7 +316,7 @@ class Tree:
                 return "raw-fork", ""
             if parent.missed:
                 return parent.missed, parent.detail
-        us = process.owner in (-1, self.uid) or self.uid == 0
+        us = process.owner in (-1, 0, self.uid)  # 0: what may not be traced belongs to root there
         return missed.reason(
             process.pid,
             process.executable or (process.argv[0] if process.argv else ""),
