@@ -183,7 +183,7 @@ assert pickle.loads(pickle.dumps(bound_method))() == 9
 
 @every_interpreter
 def test_every_kind_is_timed_and_keeps_its_face(interpreter: Interpreter, tmp_path: Path) -> None:
-    _, series = ran_well(interpreter, tmp_path, KINDS)
+    ran, series = ran_well(interpreter, tmp_path, KINDS)
     counts = labels(series)
     for name, times in {
         "Base.method": 3, "Base.static": 2, "Base.made": 1, "Base.wait": 1, "Base.numbers": 1,
@@ -193,12 +193,13 @@ def test_every_kind_is_timed_and_keeps_its_face(interpreter: Interpreter, tmp_pa
         "coroutine_partial": 1, "bound": 1, "bound_method": 1, "returns_coroutine": 1, "countdown": 1,
     }.items():  # fmt: skip
         assert counts[name] == times, (name, counts)
-    kinds = {label: spans(series, label)[0]["kind"] for label in counts}
+    kinds = {label: spans(ran, label)[0]["kind"] for label in counts}
     assert kinds["Base.method"] == kinds["Base.static"] == kinds["managed"] == layout.SPAN_SYNC
     assert kinds["Base.wait"] == kinds["Base.stream"] == kinds["coroutine_partial"] == layout.SPAN_ASYNC
     assert kinds["returns_coroutine"] == layout.SPAN_ASYNC
     assert kinds["Base.numbers"] == kinds["Base.old_style"] == layout.SPAN_GENERATOR
-    assert all(span["start"] <= span["stop"] for label in counts for span in spans(series, label))
+    assert spans(ran, "Base.wait")[0]["task"] and not spans(ran, "Base.method")[0]["task"]
+    assert all(span["start"] <= span["stop"] for label in counts for span in spans(ran, label))
 
 
 @every_interpreter
@@ -222,7 +223,7 @@ def test_what_cannot_be_wrapped_is_left_and_explained(interpreter: Interpreter, 
 
 @every_interpreter
 def test_what_is_raised_comes_through_and_is_marked(interpreter: Interpreter, tmp_path: Path) -> None:
-    _, series = ran_well(
+    ran, _ = ran_well(
         interpreter,
         tmp_path,
         """
@@ -278,9 +279,9 @@ def test_what_is_raised_comes_through_and_is_marked(interpreter: Interpreter, tm
         """,
     )
     for label in ("plain", "coroutine", "generator", "agen", "cancelled", "pull"):
-        assert all(span["flags"] & layout.SPAN_FLAG_ERROR for span in spans(series, label)), label
-        assert spans(series, label), label
-    assert [span["flags"] for span in spans(series, "closed")] == [0]
+        assert all(span["flags"] & layout.SPAN_FLAG_ERROR for span in spans(ran, label)), label
+        assert spans(ran, label), label
+    assert [span["flags"] for span in spans(ran, "closed")] == [0]
 
 
 @every_interpreter

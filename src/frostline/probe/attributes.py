@@ -33,11 +33,15 @@ class Rebinding:
     they learn in ``__get__``, so a function of ours must not stand in front of them.
     """
 
-    __slots__ = ("__wrapped__", "_make")
+    __slots__ = ("__wrapped__", "_make", "handle")
 
     def __init__(self, raw: object, make: "Make") -> None:
         self.__wrapped__ = raw
-        self._make = make
+        self._make: Callable[[Any], Any] = make
+        self.handle: object = None
+
+    def silence(self) -> None:
+        self._make = lambda found: found
 
     def __get__(self, obj: object, owner: "type | None" = None) -> object:
         found = self.__wrapped__.__get__(obj, owner)  # type: ignore[attr-defined]
@@ -102,7 +106,8 @@ def no_such_name(owner: "Any", name: str) -> str:
     )
     if getattr(getattr(owner, "__spec__", None), "_initializing", False):
         return f"{here} has no {name} yet: its import had begun before the recording"
-    near = [word for word in dir(owner) if _near(word, name)][:3]
+    words = [word for word in dir(owner) if name.startswith("__") or not word.startswith("__")]
+    near = [word for word in words if _near(word, name)][:3]
     return f"{here} has no {name}" + (f"; near: {', '.join(near)}" if near else "")
 
 
@@ -171,7 +176,8 @@ def replacement(raw: "Any", in_class: bool, make: "Make") -> "tuple[object, obje
     if not callable(raw) and not hasattr(kind, "__get__"):
         raise Refused(f"it is not callable but a {kind.__qualname__}")
     if in_class and hasattr(kind, "__get__"):
-        return Rebinding(raw, make), None
+        stands = Rebinding(raw, make)
+        return stands, stands
     if isinstance(getattr(raw, "__code__", None), CodeType) and callable(raw):
         function = make(raw)
         return function, function

@@ -219,22 +219,15 @@ def begin(label: str) -> int:
 def end(token: int, value0: object = -1, value1: object = -1, error: bool = False) -> None:
     """End a span begun by ``begin``. A second end of the same token, or one never made, does nothing."""
     recorder = probe.recorder_of_this_process()
-    if recorder is None or type(token) is not int or token >> 96 <= 0:
+    if recorder is None or type(token) is not int:
         return
-    serial = token >> 96
-    if _ended[serial % _REMEMBERED] == serial:
+    stop = monotonic_ns()
+    serial, label, start = token >> 96, token >> 64 & (1 << 32) - 1, token & (1 << 64) - 1
+    if not 0 < serial < 1 << 62 or not label or start > stop or _ended[serial % _REMEMBERED] == serial:
         return
     _ended[serial % _REMEMBERED] = serial
-    recorder.record_span(
-        token & (1 << 64) - 1,
-        monotonic_ns(),
-        token >> 64 & (1 << 32) - 1,
-        SPAN_SPLIT,
-        SPAN_FLAG_ERROR if error else 0,
-        _value(value0),
-        _value(value1),
-        serial & (1 << 64) - 1,
-    )
+    flags = SPAN_FLAG_ERROR if error else 0
+    recorder.record_span(start, stop, label, SPAN_SPLIT, flags, _value(value0), _value(value1), serial)
 
 
 OURS.add(span.__code__.co_filename)

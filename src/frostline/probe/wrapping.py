@@ -6,6 +6,7 @@ import frostline.probe as probe
 from frostline.format import MARK_REFUSED, MARK_WRAPPED
 from frostline.probe.attributes import (
     MISSING,
+    Rebinding,
     Refused,
     assign,
     delete,
@@ -15,7 +16,7 @@ from frostline.probe.attributes import (
     replacement,
 )
 from frostline.probe.kinds import FunctionType, MemberDescriptorType, MethodType, ModuleType
-from frostline.probe.live import Live, dispatcher_for
+from frostline.probe.live import Dispatcher, Live, dispatcher_for
 from frostline.probe.wrappers import silence, timed
 
 TYPE_CHECKING = False
@@ -57,8 +58,13 @@ class Handle:
             return False
         stored, original, self._stored = self._stored, self._original, None
         if _stored(owner, self._name) is not stored:
-            silence(self._timed)
+            if isinstance(self._timed, Rebinding):
+                self._timed.silence()
+            else:
+                silence(self._timed)
             return False
+        if isinstance(original, Dispatcher) and not original.targets:
+            original = original.__wrapped__  # the object it was for has gone since
         if original is MISSING:
             delete(owner, self._name)
         else:
@@ -137,6 +143,8 @@ def _wrap(recorder: "Recorder", owner: "Any", name: str, label: int, flags: int)
     _store(owner, name, stored)
     if isinstance(function, FunctionType):
         function.__dict__["__frostline__"] = handle
+    elif isinstance(function, Rebinding):
+        function.handle = handle
     return handle
 
 
@@ -188,11 +196,13 @@ def handle_of(owner: "Any", name: str) -> "Handle | Live | None":
         dispatcher = next(
             (d for d in (namespace(c).get(name) for c in type(owner).__mro__) if d is not None), None
         )
-        targets = getattr(dispatcher, "targets", None) if type(dispatcher).__name__ == "Dispatcher" else None
-        return None if targets is None else targets.get(id(owner))
+        return dispatcher.targets.get(id(owner)) if type(dispatcher) is Dispatcher else None
     function = raw.__func__ if isinstance(raw, staticmethod | classmethod | MethodType) else raw
     function = getattr(function, "func", function) if type(function).__name__ == "partialmethod" else function
-    handle = getattr(function, "__dict__", {}).get("__frostline__")
+    if type(function) is Rebinding:
+        handle = function.handle
+    else:
+        handle = getattr(function, "__dict__", {}).get("__frostline__")
     # functools.wraps copies a function's dictionary: only the function it was made for counts.
     if isinstance(handle, Handle) and handle._timed is function and handle._stored is raw:
         return handle
