@@ -32,6 +32,11 @@ def pythons() -> list[str]:
     return [path for path in os.environ.get("FROSTLINE_PYTHONS", "").split(":") if path] or [sys.executable]
 
 
+def sized(small: int, full: int) -> int:
+    """How much of it: ``make bench`` sets FROSTLINE_FULL and runs the full sizes."""
+    return full if os.environ.get("FROSTLINE_FULL") else small
+
+
 @dataclass(frozen=True)
 class Target:
     """An interpreter in an environment of its own that has the start-up hook."""
@@ -77,8 +82,7 @@ class Outcome:
         return self.series[0]
 
     def of(self, pid: int) -> reader.Series:
-        found, *more = [series for series in self.series if series.pid == pid]
-        assert not more, [(series.number, series.text["argv"], series.text.get("parent_series"), series.header, series.words["state"], [(m["kind"], m["a"]) for m in series.records[3]]) for series in (found, *more)]
+        (found,) = [series for series in self.series if series.pid == pid]
         return found
 
 
@@ -111,6 +115,11 @@ class Stage:
         scratch = self.folder / ("recorded" if recorded else "plain")
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(mode=0o777)
+        if self.session.parent == self.folder:
+            self.live.mkdir(exist_ok=True)
+            if not self.session.exists():
+                self.session.mkdir(mode=0o700)
+                (self.session / "active").symlink_to(self.live)
         scratch.chmod(0o777)
         return subprocess.run(
             [*wrapper, str(self.target.python), *options, str(HOSTS / f"{host}.py"), *args],
