@@ -285,6 +285,38 @@ def test_what_is_raised_comes_through_and_is_marked(interpreter: Interpreter, tm
 
 
 @every_interpreter
+def test_other_tools_descriptors_still_learn_their_instance(interpreter: Interpreter, tmp_path: Path) -> None:
+    """As wrapt's function wrappers, which tracing libraries put on methods."""
+    _, series = ran_well(
+        interpreter,
+        tmp_path,
+        """
+        import frostline
+        class Hooked:
+            def __init__(self, function, instance=None):
+                self.function, self.instance = function, instance
+            def __get__(self, obj, owner=None):
+                return Hooked(self.function.__get__(obj, owner), obj)
+            def __call__(self, *args):
+                assert self.instance is not None, "called without its instance"
+                return self.function(*args)
+            def extra(self): return "extra"
+        class K:
+            @Hooked
+            def m(self, x): return x
+        raw = vars(K)["m"]
+        k, other = K(), K()
+        h = frostline.wrap(k, "m", "object")
+        assert k.m(1) == other.m(1) == 1 and h.undo() and vars(K)["m"] is raw
+        h = frostline.wrap(K, "m", "class")
+        assert k.m(1) == 1 and frostline.wrap(K, "m") is h and vars(K)["m"].extra() == "extra"
+        assert h.undo() and vars(K)["m"] is raw and k.m(2) == 2
+        """,
+    )
+    assert labels(series) == {"object": 1, "class": 1}
+
+
+@every_interpreter
 def test_a_wrapper_near_the_recursion_limit_changes_no_result(
     interpreter: Interpreter, tmp_path: Path
 ) -> None:

@@ -71,10 +71,14 @@ def assign(owner: "Any", name: str, value: object) -> None:
     try:
         type.__setattr__(owner, name, value)  # a metaclass may have views on who sets what
     except TypeError:
-        raise Refused(
-            f"{owner.__qualname__} is a built-in or compiled class, which cannot be changed; "
-            "wrap a Python function that calls it"
-        ) from None
+        raise Refused(compiled(owner)) from None
+
+
+def compiled(owner: type) -> str:
+    return (
+        f"{owner.__qualname__} is a built-in or compiled class, which cannot be changed; "
+        "wrap a Python function that calls it"
+    )
 
 
 def delete(owner: "Any", name: str) -> None:

@@ -9,7 +9,15 @@ them by identity and through a weak reference, which forgets an object as it die
 
 from _weakref import ref
 
-from frostline.probe.attributes import Refused, assign, find, namespace, refuse_if_hopeless
+from frostline.probe.attributes import (
+    Refused,
+    assign,
+    compiled,
+    find,
+    is_plain,
+    namespace,
+    refuse_if_hopeless,
+)
 from frostline.probe.callback import OURS
 from frostline.probe.kinds import MethodType
 
@@ -17,6 +25,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+_IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
+_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 
 class Live(ref):  # type: ignore[type-arg]
@@ -36,14 +47,17 @@ class Live(ref):  # type: ignore[type-arg]
 class Dispatcher:
     """In the class, in the place of a method: timed for some objects, as before for all others."""
 
-    __slots__ = ("__wrapped__", "_base", "_get", "_gone", "_name", "functions", "targets")
+    __slots__ = ("__wrapped__", "_base", "_get", "_gone", "_name", "functions", "plain", "targets")
 
     def __init__(self, raw: "Any", base: type, name: str) -> None:
         self.__wrapped__ = raw
         self._base = base
         self._name = name
         self._get: "Callable[..., object]" = raw.__get__
-        #: One timed function a label, so that wrapping an object costs one weak reference.
+        #: Of a descriptor that we do not know, what it hands out is timed, as in Rebinding.
+        self.plain = is_plain(raw)
+        #: One timed function a label, so that wrapping an object costs one weak reference;
+        #: where it is not plain, what makes one.
         self.functions: "dict[int, Any]" = {}
         targets: "dict[int, Live]" = {}
         self.targets = targets
@@ -58,7 +72,9 @@ class Dispatcher:
         live = self.targets.get(id(obj))
         if live is None:
             return self._get(obj, owner)
-        return MethodType(live.function, obj)
+        if self.plain:
+            return MethodType(live.function, obj)
+        return live.function(self._get(obj, owner))
 
     # For those who take it out of the class's dictionary.
     def __call__(self, *args: object, **kwargs: object) -> object:
@@ -103,6 +119,8 @@ def dispatcher_for(obj: object, name: str) -> Dispatcher:
         raise Refused(f"a {type(raw).__name__} does not receive the object; wrap it on the class")
     if not callable(raw) or not hasattr(type(raw), "__get__") or type(raw) is MethodType:
         raise Refused("it belongs to the class and does not receive the object; wrap it on the class")
+    if base.__flags__ & _IMMUTABLE or not base.__flags__ & _HEAP:
+        raise Refused(compiled(base))
     if not cls.__weakrefoffset__:
         raise Refused(
             f"{cls.__qualname__} has no room for a weak reference (__slots__); wrap the method on the class"

@@ -128,7 +128,7 @@ def _wrap(recorder: "Recorder", owner: "Any", name: str, label: int, flags: int)
         if raw is MISSING:
             dispatcher = dispatcher_for(owner, name)
             if label not in dispatcher.functions:
-                dispatcher.functions[label] = make(dispatcher.__wrapped__)
+                dispatcher.functions[label] = make(dispatcher.__wrapped__) if dispatcher.plain else make
             return dispatcher.add(owner, dispatcher.functions[label])
         base = owner
     stored, function = replacement(raw, in_class, make)
