@@ -74,3 +74,11 @@ def test_a_server_that_is_not_there_is_an_error_for_every_request(tmp_path: Path
     summary = _drive("http://127.0.0.1:9", tmp_path / "run.json", "--rate", "20", "--seconds", "1")
     assert summary.errors == summary.requests > 5
     assert summary.response_p50 == pytest.approx(10_000)
+
+
+def test_a_tethered_client_gives_up_with_its_standard_input(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "frostline.demo", "drive", "http://127.0.0.1:9", "--seconds", "200"]
+    client = subprocess.Popen([*command, "--tethered"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert client.stdin is not None
+    client.stdin.close()
+    assert client.wait(60) != 0

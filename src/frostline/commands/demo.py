@@ -162,8 +162,10 @@ def _result(outcomes: list[Outcome], analyses: list[Analysis]) -> Iterator[Block
     yield Line("")
     yield Line("What the processes did while the load ran (their start-up and end are in the reports):")
     yield from sidebyside(stock, frozen, (names[0], names[1]))
+    yield Line("")
+    yield Line(_conclusion(stock, frozen), "headline")
     for outcome in outcomes:
-        yield Line(f"{outcome.name}: the whole report is in {outcome.report}", "quiet")
+        yield Line(f"  {outcome.name}: recordings in {outcome.session}, whole report in {outcome.report}")
 
 
 def _under_load(analysis: Analysis, outcome: Outcome) -> Analysis:
@@ -185,3 +187,24 @@ def _cut(process: ProcessReport, begin: int, end: int) -> ProcessReport:
         pause_total=int(lengths.sum()),
         full_passes=tuple(one for one in process.full_passes if begin <= one.start < end),
     )
+
+
+def _conclusion(stock: Analysis, frozen: Analysis) -> str:
+    """What the two runs show, from the pauses alone: they do not depend on how busy the machine was."""
+    before, after = (
+        [one.pause / 1e6 for process in analysis.processes for one in process.full_passes]
+        for analysis in (stock, frozen)
+    )
+    if not before:
+        return (
+            "No full pass fell into the time under load, so there was nothing to remove: try more --seconds."
+        )
+    text = f"Under load, full passes stopped the stock server's processes {_stops(before)}"
+    if not after:
+        return f"{text}; frozen, never."
+    return f"{text}; frozen, {_stops(after)}: the heap that start-up built is not walked any more."
+
+
+def _stops(pauses: list[float]) -> str:
+    times = "once" if len(pauses) == 1 else f"{len(pauses)} times"
+    return f"{times}, for {sum(pauses):,.0f} ms in all and {max(pauses):,.0f} ms at the longest"

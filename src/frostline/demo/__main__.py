@@ -28,6 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     client.add_argument("--tokens", type=int, default=32, help="mean length of an answer")
     client.add_argument("--logprobs", type=int, default=20, help="likeliest tokens asked for with each")
     client.add_argument("--output", type=Path, help="file for every request's times")
+    client.add_argument("--tethered", action="store_true", help="give up when the standard input ends")
     chosen = parser.parse_args(arguments)
     if chosen.command == "serve":
         from frostline.demo.front_end import serve
@@ -43,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
         rate=chosen.rate, seconds=chosen.seconds, warm_up=chosen.warm_up, seed=chosen.seed,
         tokens=chosen.tokens, logprobs=chosen.logprobs,
     )  # fmt: skip
-    print(describe(drive(chosen.url, load, chosen.output)))
+    print(describe(drive(chosen.url, load, chosen.output, chosen.tethered)))
     return 0
 
 

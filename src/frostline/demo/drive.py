@@ -16,6 +16,7 @@ import asyncio
 import gc
 import json
 import math
+import os
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -147,8 +148,12 @@ async def _one(request: Request, host: str, port: int, timeout: float) -> None:
         request.first = request.first or deadline
 
 
-async def _run(requests: list[Request], host: str, port: int, timeout: float) -> None:
-    await asyncio.gather(*(_one(request, host, port, timeout) for request in requests))
+async def _run(requests: list[Request], host: str, port: int, timeout: float, tethered: bool) -> None:
+    everything = asyncio.gather(*(_one(request, host, port, timeout) for request in requests))
+    if tethered:
+        loop = asyncio.get_running_loop()
+        loop.add_reader(0, lambda: os.read(0, 4096) or everything.cancel())
+    await everything
 
 
 def _quantile(values: list[int], share: float) -> float:
@@ -177,11 +182,12 @@ def summarise(requests: list[Request]) -> Summary:
     )
 
 
-def drive(url: str, load: Load, output: Path | None = None) -> Summary:
+def drive(url: str, load: Load, output: Path | None = None, tethered: bool = False) -> Summary:
     """Carry out one run. Call it in a process that does nothing else.
 
     Args:
         output: file for the load, the summary and every request.
+        tethered: give up when the standard input ends: whoever started this is gone.
     """
     address = urlsplit(url)
     host, port = address.hostname or "127.0.0.1", address.port or 80
@@ -190,7 +196,7 @@ def drive(url: str, load: Load, output: Path | None = None) -> Summary:
     gc.collect()
     gc.freeze()
     gc.disable()
-    asyncio.run(_run(requests, host, port, load.timeout))
+    asyncio.run(_run(requests, host, port, load.timeout, tethered))
     summary = summarise(requests)
     if output is not None:
         columns = ["intended", "sent", "first", "last", "chunks", "status", "measured"]

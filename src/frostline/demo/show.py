@@ -8,6 +8,7 @@ this process by its standard input besides, so that not even SIGKILL leaves it r
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import shutil
@@ -55,6 +56,13 @@ class Outcome:
     #: While the measured load ran, ns of CLOCK_MONOTONIC.
     begin: int
     end: int
+
+
+def check_modules() -> None:
+    """Raise ModuleNotFoundError for what the server would fail to import, before anything is started."""
+    for name in ("uvicorn", "starlette", "zmq", "msgspec", "numpy"):
+        if importlib.util.find_spec(name) is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 def check_memory(scale: float, workers: int) -> None:
@@ -126,7 +134,9 @@ def run_show(
 
     It is removed again when the show does not come to its end.
     """
+    check_modules()
     check_memory(scale, workers)
+    parent_is_ours = not folder.parent.exists()
     folder.mkdir(parents=True, mode=0o700)
     try:
         outcomes = []
@@ -141,8 +151,9 @@ def run_show(
             for name, _ in ARMS:
                 _remove_live(folder / name)
             shutil.rmtree(folder, ignore_errors=True)
-            with contextlib.suppress(OSError):
-                folder.parent.rmdir()  # only if nothing else is in it
+            if parent_is_ours:
+                with contextlib.suppress(OSError):
+                    folder.parent.rmdir()  # fails if something else is in it by now
         raise
 
 
@@ -247,7 +258,7 @@ def _drive(url: str, output: Path, load: Load, stage: str, progress: Progress) -
     command = [
         *_MODULE, "frostline.demo", "drive", url, "--output", str(output), "--rate", str(load.rate),
         "--seconds", str(load.seconds), "--warm-up", str(load.warm_up), "--seed", str(load.seed),
-        "--tokens", str(load.tokens), "--logprobs", str(load.logprobs),
+        "--tokens", str(load.tokens), "--logprobs", str(load.logprobs), "--tethered",
     ]  # fmt: skip
     errors = output.with_suffix(".client.log")
     planned = load.warm_up + load.seconds
