@@ -136,6 +136,7 @@ def test_state_at_attach_and_close_and_freeze_counts_as_differences(tmp_path: Pa
     assert [s and s[0] for s in report.at_close.stats] == [8, 1, 0]
     assert report.frozen_since_attach == 1000
     assert report.frozen_since > 0
+    assert report.frozen_until == report.stop
     assert report.lost_passes == 0
     assert any("1,000 objects frozen since the start" in event.text for event in report.events)
 
@@ -229,3 +230,17 @@ def test_a_fork_starts_with_its_parents_heap(tmp_path: Path) -> None:
     child.add_pass(10 * MS, 10 * MS, 2, count0=5)
     reports = {p.pid: p for p in analysed(tmp_path, parent, child).processes}
     assert [p.walked.value for p in reports[11].full_passes] == [100_005]
+
+
+@pytest.mark.parametrize(("thaw", "lasted"), [(None, True), (3900, True), (1200, False)])
+def test_a_thaw_at_the_end_does_not_undo_a_freeze(tmp_path: Path, thaw: int | None, lasted: bool) -> None:
+    process = Process(words={})
+    process.add_mark(fmt.MARK_FREEZE, 1000 * MS, a=-1)
+    process.add_pass(1100 * MS, MS)
+    if thaw:
+        process.add_mark(fmt.MARK_THAW, thaw * MS, a=-1)
+    process.add_pass(3950 * MS, 50 * MS)
+    report = only(tmp_path, process)
+    assert bool(report.frozen_since) is lasted
+    if thaw == 3900:
+        assert [p.pause for p in report.while_frozen] == [MS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 from frostline.analysis import analyse
 from frostline.recording import read_session, seal
-from frostline.recording.seal import is_dead
+from frostline.recording.process import is_alive, is_dead
 from tests.synthetic import Process
 
 TARGET = """
@@ -105,12 +106,25 @@ def test_only_certainty_counts_as_death(folder: Path) -> None:
     stat = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     started = int(stat[19])
     assert not is_dead(os.getpid(), started, namespace)
+    assert is_alive(os.getpid(), started, namespace)
     assert is_dead(os.getpid(), started + 1, namespace)  # the pid was used again
     child = subprocess.Popen([sys.executable, "-S", "-c", ""])
     child.wait()
     assert is_dead(child.pid, started, namespace)
     assert not is_dead(child.pid, started, namespace + 1)  # another container: who knows
     assert not is_dead(child.pid, 0, namespace)
+    assert not is_alive(child.pid, started, namespace + 1)
+
+
+def test_only_one_sealer_at_a_time(folder: Path) -> None:
+    """The helper takes the same lock: two at once would copy what the other has freed."""
+    target = Target(folder)
+    target.kill()
+    holder = os.open(folder, os.O_RDONLY)
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    assert seal(folder).moved == 0
+    os.close(holder)
+    assert seal(folder).moved == 1
 
 
 def test_nothing_is_moved_out_of_a_folder_that_is_not_ours_alone(tmp_path: Path) -> None:

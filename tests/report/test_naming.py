@@ -22,6 +22,10 @@ from frostline.format.naming import process_name, process_role
         ({"module": "/srv/tool/__main__.py"}, "tool (pid 1)"),
         ({"title": "python3.11", "arguments": ("/usr/bin/gunicorn", "app")}, "gunicorn (pid 1)"),
         ({"arguments": ("/usr/bin/python3.11", "-c", "x")}, "python3.11 (pid 1)"),
+        (
+            {"arguments": ("/x/python", "-c", "from multiprocessing.resource_tracker import main;main(8)")},
+            "resource tracker (pid 1)",
+        ),
         ({}, "python (pid 1)"),
     ],
 )

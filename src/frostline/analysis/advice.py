@@ -76,7 +76,9 @@ def _freeze(processes: tuple[ProcessReport, ...], runs: tuple[Run, ...], ready: 
     frozen_anyway: list[ProcessReport] = []
     for process in processes:
         since = _serving_since(process, ready)
-        every = [p for p in process.full_passes if p.kind != FROSTLINE and p.start >= process.frozen_since]
+        every = [p for p in process.full_passes if p.kind != FROSTLINE]
+        if process.frozen_since:
+            every = list(process.while_frozen)
         passes = [p for p in every if p.start >= since] or every
         total = sum(p.pause for p in passes)
         longest = max((p.pause for p in passes), default=0)
@@ -92,10 +94,11 @@ def _freeze(processes: tuple[ProcessReport, ...], runs: tuple[Run, ...], ready: 
     if not gains:
         if frozen_anyway:
             worst = max(frozen_anyway, key=_longest_since_freeze)
-            still = milliseconds(_longest_since_freeze(worst))
+            still = max(worst.while_frozen, key=lambda p: p.pause)
+            grew = f" by about {still.walked.value:,} objects" if still.walked.value else ""
             return Advice(
-                f"{worst.name} is frozen and still has full passes of up to {still}: "
-                "its heap grew after the freeze. Freeze later, once start-up is over",
+                f"{worst.name} is frozen and still has full passes of up to {milliseconds(still.pause)}: "
+                f"its heap grew{grew} after the freeze. If that was start-up, freeze later, when it is over",
                 f"frostline run --policy freeze --ready-url URL -- {_command(runs)}",
             )
         return None
@@ -126,7 +129,7 @@ def _negligible(longest: int, total: int, wall: int) -> bool:
 
 
 def _longest_since_freeze(process: ProcessReport) -> int:
-    return max((p.pause for p in process.full_passes if p.start >= process.frozen_since), default=0)
+    return max((p.pause for p in process.while_frozen), default=0)
 
 
 def _young_longest(process: ProcessReport) -> int:
@@ -162,8 +165,8 @@ def _nothing(processes: tuple[ProcessReport, ...]) -> Advice:
         before = max((f.pause for p in frozen for f in p.full_passes if f.start < p.frozen_since), default=0)
         after = max(map(_longest_since_freeze, frozen))
         return Advice(
-            f"nothing: {len(frozen)} of {len(processes)} recorded processes are frozen; their longest full "
-            f"pass took {milliseconds(before)} up to the freeze, and {milliseconds(after)} since"
+            f"nothing: {len(frozen)} of {len(processes)} recorded processes were frozen; their longest full "
+            f"pass took {milliseconds(before)} up to the freeze, and {milliseconds(after)} after it"
         )
     if longest < NEGLIGIBLE_PAUSE or share < NEGLIGIBLE_SHARE:
         return Advice(

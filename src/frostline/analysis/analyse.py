@@ -17,7 +17,7 @@ from frostline.analysis.verdict import decide, doubts
 from frostline.analysis.walked import HeapModel
 from frostline.format.naming import process_name, process_role
 from frostline.recording import ProcessSeen, Series, Session
-from frostline.recording.seal import is_dead
+from frostline.recording.process import is_dead
 
 _SOURCES = (fmt.IDENTITY_PROGRAM, fmt.IDENTITY_TITLE, fmt.IDENTITY_MULTIPROCESSING, fmt.IDENTITY_MODULE)
 
@@ -96,6 +96,7 @@ def _process(
     if at_attach and at_close and at_attach.frozen is not None and at_close.frozen is not None:
         frozen_since = at_close.frozen - at_attach.frozen
     length = pauses.length
+    frozen = marks.frozen(series, stop)
     return ProcessReport(
         name=name,
         role=role,
@@ -121,7 +122,8 @@ def _process(
         at_attach=at_attach,
         at_close=at_close,
         frozen_since_attach=frozen_since,
-        frozen_since=marks.frozen_since(series),
+        frozen_since=frozen[0],
+        frozen_until=frozen[1],
         boundary=max((m.time for m in series.marks if m.kind == fmt.MARK_BOUNDARY), default=0),
         labels=tuple(sorted(steps.labels, key=lambda label: (-label.slow, -label.total, label.label))),
         long_steps=list_slow(series, pauses, steps, name, [n for n, _ in names]),

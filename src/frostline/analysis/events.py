@@ -112,15 +112,19 @@ def state(series: Series, closing: bool) -> State | None:
     )
 
 
-def frozen_since(series: Series) -> int:
-    """When the last freeze was made, unless a thaw followed: then 0."""
-    frozen = 0
+def frozen(series: Series, end: int) -> tuple[int, int]:
+    """(since, until) of the last freeze; (0, 0) if there was none that lasted.
+
+    The thaw at shutdown ends it too, and does not undo it: a freeze counts if it held for most
+    of the time from then on. One that was thawed again soon (around a fork) does not.
+    """
+    since = until = 0
     for mark in series.marks:
-        if mark.kind == fmt.MARK_FREEZE:
-            frozen = mark.stop
-        elif mark.kind == fmt.MARK_THAW:
-            frozen = 0
-    return frozen
+        if mark.kind == fmt.MARK_FREEZE and not (since and until == end):
+            since, until = mark.stop, end
+        elif mark.kind == fmt.MARK_THAW and until == end:
+            until = mark.time
+    return (since, until) if since and 2 * (until - since) >= end - since else (0, 0)
 
 
 def events(series: Series) -> tuple[Event, ...]:

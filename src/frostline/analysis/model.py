@@ -191,8 +191,9 @@ class ProcessReport:
     at_attach: State | None
     at_close: State | None
     frozen_since_attach: int | None
-    #: When the last freeze that no thaw followed was made; 0 if nothing is frozen.
+    #: From when to when it was frozen, if that was most of the time from then on; else 0.
     frozen_since: int
+    frozen_until: int
     boundary: int
     labels: tuple[LabelStats, ...]
     long_steps: tuple[LongStep, ...]
@@ -203,6 +204,15 @@ class ProcessReport:
     lost_spans: int
     #: One entry a pass, in the order of ``series.passes``.
     pauses: Pauses = field(repr=False)
+
+    @property
+    def while_frozen(self) -> tuple[FullPass, ...]:
+        """Full passes that ran while the heap was frozen, Frostline's own left out."""
+        return tuple(
+            p
+            for p in self.full_passes
+            if self.frozen_since <= p.start < self.frozen_until and p.kind != "Frostline"
+        )
 
     @property
     def wall(self) -> int:

@@ -32,13 +32,22 @@ def process_role(
     arguments: "tuple[str, ...]" = (),
 ) -> str:
     """The name without the pid: what is the same for this process in another session."""
-    command = _last_part(arguments[0]) if arguments else ""
+    command = _helper_of_multiprocessing(arguments) or (_last_part(arguments[0]) if arguments else "")
     candidates = (role, title, multiprocessing, _last_part(module), command)
     name = next((c.strip() for c in candidates if not _anonymous(c.strip())), command or "python")
     shown = _rank_text(rank)
     if shown and not name.endswith(shown) and not name.endswith(f"_{shown.lstrip('dp')}"):
         name = f"{name} {shown}"
     return name
+
+
+def _helper_of_multiprocessing(arguments: "tuple[str, ...]") -> str:
+    """The interpreter's own helpers run from ``-c``: without this they would all be ``python``."""
+    for argument in arguments[1:]:
+        if argument.startswith("from multiprocessing."):
+            module = argument[len("from multiprocessing.") :].split(" ", 1)[0]
+            return {"resource_tracker": "resource tracker", "forkserver": "fork server"}.get(module, "")
+    return ""
 
 
 def _anonymous(name: str) -> bool:

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from frostline import format as fmt
 from frostline.recording.loss import Loss, Losses
+from frostline.recording.process import is_dead
 from frostline.recording.segment import open_file, read_segment
 from frostline.recording.session import active_folder, find_files
 
-_COPY = 1024 * 1024
+_COPY = 4096 * 4
 _FALLOC_PUNCH = 0x03  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 
 
@@ -27,32 +30,6 @@ class Sealed:
     moved: int
     left: int
     losses: tuple[Loss, ...]
-
-
-def is_dead(pid: int, start_ticks: int, pid_namespace: int) -> bool:
-    """Whether the process that wrote is certainly gone. In doubt (another pid namespace) it is not."""
-    if not start_ticks or not pid_namespace or pid_namespace != _own_namespace():
-        return False
-    try:
-        text = Path(f"/proc/{pid}/stat").read_bytes()
-    except FileNotFoundError:
-        return True
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    fields = text.rpartition(b")")[2].split()
-    if len(fields) < 20:
-        return False
-    # A zombie has run its last instruction; a pid with another start time is another process.
-    return fields[0] in (b"Z", b"X") or int(fields[19]) != start_ticks
-
-
-def _own_namespace() -> int:
-    try:
-        return Path("/proc/self/ns/pid").stat().st_ino
-    except OSError:
-        return 0
 
 
 def seal(session: Path | str) -> Sealed:
@@ -67,6 +44,33 @@ def seal(session: Path | str) -> Sealed:
     active = active_folder(folder)
     if active is None or not _is_ours(active):
         return Sealed(0, 0, ())
+    with _alone(folder) as ours:
+        return _seal(folder, active, losses) if ours else Sealed(0, 0, ())
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[bool]:
+    """One sealer at a time, the helper included: a lock on the folder itself. False if it is taken.
+
+    Two at once would lose data: the one frees the original's pages while the other copies them.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(descriptor)
+
+
+def _seal(folder: Path, active: Path, losses: Losses) -> Sealed:
     files = find_files(folder, losses)
     moved = left = 0
     for paths in files.by_series.values():
@@ -120,7 +124,12 @@ def _move(source: Path, target: Path) -> None:
         try:
             with os.fdopen(out, "wb") as file:
                 while piece := os.read(descriptor, _COPY):
-                    file.write(piece)
+                    # Most of a last segment is empty, and stays a hole in the copy.
+                    if piece.count(0) == len(piece):
+                        file.seek(len(piece), os.SEEK_CUR)
+                    else:
+                        file.write(piece)
+                file.truncate(os.fstat(descriptor).st_size)
                 file.flush()
                 os.fsync(file.fileno())
             temporary.rename(target)

@@ -19,6 +19,7 @@ import numpy as np
 from frostline import format as fmt
 from frostline.recording.layout import RECORD, RECORD_SIZE, Array
 from frostline.recording.loss import Losses
+from frostline.recording.process import is_alive
 
 FILE_NAME = re.compile(r"^(\d{1,10})-(\d{1,20})-(\d{1,10})\.(\d{4,8})" + re.escape(fmt.SUFFIX) + "$")
 #: The writer's largest segment is 1 MiB. What is far larger is not ours, or damaged.
@@ -112,7 +113,8 @@ def read_segment(path: Path, losses: Losses, live: bool = False) -> Segment | No
     return Segment(
         path=path,
         size=size,
-        live=live,
+        # Without a tmpfs a living process writes into the session folder itself.
+        live=live or is_alive(header["pid"], header["process_start"], header["pid_namespace"]),
         pid=pid,
         series=series,
         interpreter=interpreter,

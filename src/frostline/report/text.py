@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from frostline.analysis import Analysis, LabelStats, LongStep, ProcessReport, State, Walked
+from frostline.analysis.passes import FROSTLINE
 from frostline.analysis.verdict import milliseconds as ms
 from frostline.report.blocks import Block, Line, Table
 
@@ -242,7 +243,7 @@ def _full(analysis: Analysis) -> Iterator[Block]:
             p.kind,
             walked(p.walked),
             f"{p.reclaimed:,}",
-            f"{p.file}:{p.line}" if p.file else "",
+            f"{p.file}:{p.line}" if p.file and p.kind != FROSTLINE else "",
         )
         for p, process in passes[:SHOWN_FULL]
     )
