@@ -1,0 +1,1 @@
+"""What Frostline must reach, measured: ``python -m benchmarks [row ...]``."""
