@@ -157,6 +157,19 @@ def test_stretches_of_code(interpreter: Interpreter, tmp_path: Path) -> None:
         for t in threads: t.start()
         for t in threads: t.join()
 
+        # One thread holds it, another comes and nests while the first has gone.
+        crossed, held = span("crossed"), threading.Event()
+        entered, left = threading.Event(), threading.Event()
+        def second():
+            with crossed:
+                entered.set(); left.wait()
+                with crossed: pass
+                with crossed: pass
+        t = threading.Thread(target=second)
+        with crossed:
+            t.start(); entered.wait()
+        left.set(); t.join()
+
         both = span("tasks")
         async def nap(turns):
             with both:
@@ -189,8 +202,8 @@ def test_stretches_of_code(interpreter: Interpreter, tmp_path: Path) -> None:
     )
     counts = labels(series)
     assert counts == {
-        "block": 1, "odd": 1, "failed": 1, "shared": 800, "tasks": 3, "decorated": 1, "coroutine": 1,
-        "method": 1, "static": 1, "class": 1, "split": 1,
+        "block": 1, "odd": 1, "failed": 1, "shared": 800, "crossed": 4, "tasks": 3, "decorated": 1,
+        "coroutine": 1, "method": 1, "static": 1, "class": 1, "split": 1,
     }, counts  # fmt: skip
     (block,) = spans(ran, "block")
     assert (block["value0"], block["value1"], block["flags"], block["kind"]) == (7, 8, 0, layout.SPAN_SYNC)
@@ -204,6 +217,12 @@ def test_stretches_of_code(interpreter: Interpreter, tmp_path: Path) -> None:
         own = sorted((s for s in shared if s["thread"] == thread), key=lambda s: s["start"])
         for outer, inner in zip(own[::2], own[1::2], strict=True):
             assert outer["start"] <= inner["start"] <= inner["stop"] <= outer["stop"]
+    crossed = spans(ran, "crossed")
+    main, inner, inner2, outer = crossed
+    assert main["thread"] != outer["thread"] and {s["thread"] for s in crossed[1:]} == {outer["thread"]}
+    assert (
+        outer["start"] < main["stop"] < inner["start"] <= inner["stop"] <= inner2["start"] <= inner2["stop"]
+    )
     tasks = spans(ran, "tasks")
     assert {span["kind"] for span in tasks} == {layout.SPAN_ASYNC}
     starts = sorted(tasks, key=lambda span: span["start"])

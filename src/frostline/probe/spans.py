@@ -148,15 +148,17 @@ class Span:
         stop = monotonic_ns()
         task = task_id()
         key = task or _thread.get_ident()
-        starts = None if self._more is None else self._more.get(key)
-        if starts:
+        more = self._more
+        starts = more.get(key) if more else None
+        own = self._start if self._key == key or not more else 0
+        if more and starts and starts[-1] > own:  # the latest of this task or thread ends first
             start = starts.pop()
-            if not starts and self._more is not None:
-                self._more.pop(key, None)
-        elif self._key == key or self._more is None:
-            start, self._start = self._start, 0
+            if not starts:
+                more.pop(key, None)
         else:
-            return
+            start = own
+            if own:
+                self._start = 0
         if start:
             self._recorder.record_span(
                 start,
