@@ -5,6 +5,7 @@ from typing import Any
 
 from frostline import format as layout
 from frostline.errors import FrostlineError
+from frostline.format import meanings
 from frostline.reach.control import Mailbox
 from frostline.reach.tree import Process
 
@@ -17,7 +18,7 @@ _HANDLER = 5.0
 #: A process that appears after the boundary is told after this, seconds: it has begun then.
 _SETTLE = 1.0
 _MOST = 10_000
-_NAMES = {number: text.partition(":")[0].split(" ")[0] for number, text in layout.REPLIES}
+_NAMES = {number: text.partition(":")[0].split(" ")[0] for number, text in meanings.REPLIES}
 _NAMES[layout.REPLY_NONE] = "none"
 
 

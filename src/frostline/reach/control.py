@@ -15,11 +15,12 @@ from typing import NamedTuple
 
 from frostline import format as layout
 from frostline.errors import FrostlineError
+from frostline.format import meanings
 from frostline.reach import linux, proc, segments
 
 _MASK = (1 << 64) - 1
 _WORD = layout.WORD
-_STATUS = dict(layout.REPLIES)
+_STATUS = dict(meanings.REPLIES)
 #: How often a busy process is asked again, seconds.
 _BUSY_PAUSE = 0.01
 

@@ -32,6 +32,7 @@ _ANCHOR = 1.0
 _WRITE = 2.0
 _SOON = 0.01
 _ANCHORS = 512
+_WARNINGS = 50
 
 
 class Helper:
@@ -67,23 +68,35 @@ class Helper:
     def run(self) -> None:
         """Looks until the last process of the tree has gone."""
         while True:
-            ended = len(self.tree.ended)
-            self.tree.poll()
-            self.tree.match(segments.listing(active_folder(self.session)))
-            self.tree.judge()
-            self._tell()
-            if len(self.tree.ended) != ended or self._is_due("seal", _SEAL):
-                self._seal()
-            if self._is_due("retain", _RETAIN):
-                self.tree.changed |= self.retention.apply(segments.listing(active_folder(self.session)))
-            if self._is_due("anchor", _ANCHOR):
-                self._anchor()
-            if self.tree.changed or self.boundary.changed or self._is_due("write", _WRITE):
-                self.write(ended=False)
+            try:
+                self._round()
+            except Exception as error:
+                # A look that failed (a full disk, a folder taken away) is not the last: the next may
+                # succeed, and nobody but us watches the tree.
+                self._warn(f"a look at the tree failed: {type(error).__name__}: {error}")
             if not self.tree.alive:
                 break
             time.sleep(_SOON if self.boundary.waiting else PERIOD)
         self.finish()
+
+    def _round(self) -> None:
+        ended = len(self.tree.ended)
+        self.tree.poll()
+        self.tree.match(segments.listing(active_folder(self.session)))
+        self.tree.judge()
+        self._tell()
+        if len(self.tree.ended) != ended or self._is_due("seal", _SEAL):
+            self._seal()
+        if self._is_due("retain", _RETAIN):
+            self.tree.changed |= self.retention.apply(segments.listing(active_folder(self.session)))
+        if self._is_due("anchor", _ANCHOR):
+            self._anchor()
+        if self.tree.changed or self.boundary.changed or self._is_due("write", _WRITE):
+            self.write(ended=False)
+
+    def _warn(self, text: str) -> None:
+        if text not in self.warnings and len(self.warnings) < _WARNINGS:
+            self.warnings.append(text)
 
     def _is_due(self, what: str, period: float) -> bool:
         now = time.monotonic()
@@ -103,7 +116,9 @@ class Helper:
 
     def _seal(self) -> None:
         self.sealer.round(writer_lives)
-        self._scan(segments.listing(self.session))
+        listing = segments.listing(self.session)
+        self.tree.match(listing)  # some came, wrote and went since the last look
+        self._scan(listing)
 
     def _scan(self, listing: dict[segments.SegmentName, str]) -> None:
         """Looks for the longest pass in segments that are finished, each once."""
@@ -145,6 +160,9 @@ class Helper:
             if not left:
                 break
             time.sleep(0.02)
+        if left:
+            folder = active_folder(self.session)
+            self._warn(f"{len(left)} segments could not be moved to the session folder; they are in {folder}")
         self.retention.apply({})
         remove_active(self.session)
         self._anchor()

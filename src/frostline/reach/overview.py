@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from frostline import format as layout
 from frostline.errors import FrostlineError
+from frostline.format import meanings
 from frostline.reach import facts, missed, proc, sealing, segments
 from frostline.reach.segments import SegmentName
 
@@ -128,7 +129,7 @@ def _row(
     detail = entry["detail"]
     recorded = bool(entry["recorded"] or (entry["series"] and not entry["missed"]))
     if recorded and words is not None and words["state"] == layout.STATE_OFF:
-        off = dict(layout.OFF_REASONS).get(words["off_reason"], f"reason {words['off_reason']}")
+        off = dict(meanings.OFF_REASONS).get(words["off_reason"], f"reason {words['off_reason']}")
         reason, detail = "off", off
     boundary = _boundary(known, answers.get(entry["pid"]), helper, alive)
     return _made(

@@ -167,7 +167,8 @@ class Tree:
             return
         process.last_seen = now
         process.parent = stat.parent
-        if stat.image != process.image:
+        # A process that has given up its memory, on its way out, shows 0: that is no exec.
+        if stat.image and stat.image != process.image:
             self._executed(process, stat, now)
         elif process.python and (now - process.image_since) // 250_000_000 % 8 == 3:
             self._read_title(process)
@@ -244,17 +245,13 @@ class Tree:
             if header.series not in process.series:
                 process.series.append(header.series)
             self.changed = True
-            parent = process.forked_from
-            forked = "parent_series" in header.text
-            if (
-                forked
-                and parent
-                and process.image != parent.image
-                and not self._is_mapped(process, header.series)
-            ):
-                continue  # written between its fork and the exec of what it is now
+            if self._is_from_before_exec(process, header):
+                continue
             process.recorded, process.python = True, True
             process.missed, process.detail = None, ""
+            # It may have ended before it could be looked at.
+            process.argv = process.argv or header.text.get("argv", [])
+            process.executable = process.executable or header.text.get("executable", [""])[0]
             if name.interpreter == 0:
                 process.mailbox = path
             version = header.text.get("frostline", [""])[0]
@@ -265,6 +262,13 @@ class Tree:
             if late > _LATE and not process.detail and len(process.series) == 1:
                 process.detail = f"recorded from {late / 1e9:.0f} s after its start"
 
+    def _is_from_before_exec(self, process: Process, header: Header) -> bool:
+        """Whether a series was written between a process's fork and the exec of what it is now."""
+        parent = process.forked_from
+        if "parent_series" not in header.text or parent is None or process.image in (0, parent.image):
+            return False
+        return not self._is_mapped(process, header.series)
+
     def _owner_of(self, header: Header) -> "Process | None":
         for process in self.members.values():
             if process.number == header.pid and process.start_ticks == header.process_start:
@@ -272,12 +276,11 @@ class Tree:
         for process in reversed(self.ended):
             if process.number == header.pid and process.start_ticks == header.process_start:
                 return process
-        # It came and went between two looks. Whose it is its parent tells.
+        # Not seen by a look yet, or it came and went between two. Whose it is its parent tells.
         now = proc.stat(header.pid)
-        if now is not None and now.alive and now.start_ticks == header.process_start:
-            self._known.discard(header.pid)  # admitted, or not, by the next look
-            del self._headers[header.pid, header.series, header.interpreter]
-            return None
+        same = now is not None and now.start_ticks == header.process_start
+        if same and self._admit(header.pid, time.monotonic_ns()):
+            return self.members[header.pid]
         if header.parent not in self._ever and header.pid not in self._ever:
             return None
         process = Process(header.pid, header.process_start, header.parent, header.series)
