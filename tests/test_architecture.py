@@ -29,10 +29,10 @@ ALLOWED: dict[str, set[str]] = {
 #: Loaded in the target: these modules of the standard library and no other, at import or later.
 IN_TARGET = ("probe", "policy", "agent", "format")
 SMALL_LIBRARY = {
-    "_signal", "_struct", "_thread", "_weakref", "atexit", "errno", "gc", "mmap", "os", "sys", "time",
+    "_interpreters", "_signal", "_struct", "_thread", "_weakref", "_xxsubinterpreters", "atexit", "errno", "gc", "mmap", "os", "sys", "time",
 }  # fmt: skip
 #: ``format`` has parts that only the outside loads.
-OUTSIDE_PARTS = {"format/describe.py", "format/naming.py"}
+OUTSIDE_PARTS = {"format/describe.py", "format/meanings.py", "format/naming.py"}
 #: The public API reaches into the target's packages, the commands into everything.
 UNBOUND = {"__init__.py", "commands"}
 LINES = 400

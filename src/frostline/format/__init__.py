@@ -10,8 +10,6 @@ of CLOCK_MONOTONIC: one clock for every process of a Linux host.
 
 MAGIC = b"FROSTLN\n"
 VERSION = 1
-#: One line a version: what changed, and why.
-HISTORY = ((1, "first layout: passes, spans, marks and names; one file series an interpreter"),)
 
 SUFFIX = ".flr"
 HEADER_SIZE = 4096
@@ -97,16 +95,6 @@ WORD = {name: WORDS // 8 + i for i, (name, _) in enumerate(WORD_FIELDS)}
 #: Text area: UTF-8 lines ``key<TAB>value``; backslash, tab and newline in values escaped.
 TEXT = 1024
 TEXT_SIZE = HEADER_SIZE - TEXT
-TEXT_KEYS = (
-    ("python", "sys.version"),
-    ("executable", "sys.executable"),
-    ("argv", "one line an argument, redacted, in order (sys.orig_argv)"),
-    ("module", "what runs: the -m module or the script's path"),
-    ("policy", "policy in force at opening"),
-    ("frostline", "version of the recorder"),
-    ("parent_series", "series of the process that forked this one, if it did"),
-    ("truncated", "1 if something did not fit"),
-)
 
 # --- records ------------------------------------------------------------------------
 # Each record ends in its commit word, slot + 1, written last: nothing else says that a
@@ -295,7 +283,6 @@ STATE_OPENING = 0
 STATE_RECORDING = 1
 STATE_CLOSED = 2
 STATE_OFF = 3
-STATES = ((0, "opening"), (1, "recording"), (2, "closed"), (3, "off"))
 
 OFF_NONE = 0
 OFF_SPACE = 1
@@ -304,15 +291,6 @@ OFF_PERMISSION = 3
 OFF_ERROR = 4
 OFF_FREE_THREADED = 5
 OFF_REMOVED = 6
-OFF_REASONS = (
-    (0, "not off"),
-    (1, "no space left where segments are written"),
-    (2, "the folder of the recording is gone"),
-    (3, "no permission to write a segment"),
-    (4, "an error inside the recorder, which switched itself off"),
-    (5, "a free-threaded build: this version does not record it"),
-    (6, "removed by request"),
-)
 
 # --- control ------------------------------------------------------------------------
 OP_PING = 1
@@ -321,28 +299,12 @@ OP_THAW = 3
 OP_COLLECT = 4
 OP_TUNE = 5
 OP_BOUNDARY = 6
-OPS = (
-    (OP_PING, "ping", "answers; result = monotonic ns"),
-    (OP_FREEZE, "freeze", "splice, no collect; result = -1 (not counted)"),
-    (OP_THAW, "thaw", "unfreeze what we froze; result = 1 if anything was done"),
-    (OP_COLLECT, "collect", "collect generation arg0; result = objects reclaimed"),
-    (OP_TUNE, "tune", "thresholds arg0, arg1, arg2"),
-    (OP_BOUNDARY, "boundary", "start-up has ended, says a supervisor: the policy acts, late"),
-)
 REPLY_NONE = 0
 REPLY_DONE = 1
 REPLY_BUSY = 2
 REPLY_ERROR = 3
 REPLY_UNKNOWN = 4
 REPLY_REFUSED = 5
-REPLIES = (
-    (REPLY_NONE, "no answer yet"),
-    (REPLY_DONE, "done"),
-    (REPLY_BUSY, "busy: a pass is running, ask again"),
-    (REPLY_ERROR, "failed inside the target"),
-    (REPLY_UNKNOWN, "unknown request"),
-    (REPLY_REFUSED, "refused: the policy in force does not allow it"),
-)
 
 # --- files --------------------------------------------------------------------------
 #: In the session folder: a symbolic link to the folder of active segments (tmpfs).

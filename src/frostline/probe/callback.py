@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from frostline.probe.writer import Region, Series
 
 _WORD = layout.WORD
+_LOST_PASSES = _WORD["lost_passes"]
+_FOLDER = __file__.rpartition("/")[0]
+_SIGURG = 23
 #: Files whose frames are never the trigger: the stand-ins of ``hooks`` add theirs.
 OURS: set[str] = set()
 #: A callback that is appended while the list is being walked is called at once, and an entry that
@@ -59,6 +62,7 @@ def make_hot_functions(recorder: "Recorder") -> None:
     # Whether other tools' callbacks stand behind ours. Looked for at passes of generation 1 and 2 and
     # at explicit collections, not at each young pass: that would cost 0.05 us there.
     crowd = False
+    words = memoryview(bytearray(layout.HEADER_SIZE)).cast("Q")
 
     def on_collection(phase: str, info: "dict[str, int]") -> None:
         nonlocal start, thread, count0, count1, count2, slot, offset
@@ -95,6 +99,11 @@ def make_hot_functions(recorder: "Recorder") -> None:
                 start = 0
                 if crowd or (generation and callbacks[-1] is not on_collection):
                     others()
+        except RecursionError:
+            # Near the limit any call fails, so there is none here: the host sees what it would see
+            # with an empty callback.
+            start = 0
+            words[_LOST_PASSES] += 1
         except BaseException as error:
             failed(error)
 
@@ -180,26 +189,31 @@ def make_hot_functions(recorder: "Recorder") -> None:
                 buffer[pending + 104 : pending + 112] = clock().to_bytes(8, "little")
                 if callbacks[-1] is on_tail:
                     pending = 0
+        except RecursionError:
+            pending = 0
         except BaseException as error:
             failed(error)
 
     def failed(error: BaseException) -> None:
-        """What is raised in a callback never reaches the host; what belongs to the host is passed on."""
+        """Something was raised while our callback ran. What is the host's goes back to the host."""
         nonlocal start, slot, offset
         start = 0
-        written = (
-            0 <= offset < end and int.from_bytes(buffer[offset + 120 : offset + 128], "little") == slot + 1
-        )
-        if written:
-            slot += 1
+        if 0 <= offset < end and int.from_bytes(buffer[offset + 120 : offset + 128], "little") == slot + 1:
+            slot += 1  # the record was whole when the exception came
             offset += 128
-        if isinstance(error, RecursionError):
-            if series is not None and not written:
-                series.count("lost_passes")
-        elif isinstance(error, KeyboardInterrupt):
+        innermost = error.__traceback__
+        while innermost is not None and innermost.tb_next is not None:
+            innermost = innermost.tb_next
+        ours = innermost is None or innermost.tb_frame.f_code.co_filename.startswith(_FOLDER)
+        if isinstance(error, KeyboardInterrupt):
             interrupt_main()  # Ctrl-C arrived while we ran: the interpreter would swallow it here
-        elif isinstance(error, Exception):
+        elif ours and isinstance(error, Exception):
             recorder.switch_off(layout.OFF_ERROR, 0)
+        elif recorder.control:
+            # A signal handler of the host's raised (a time-out, an exit). The interpreter would
+            # swallow that too: it is raised again by our own handler, outside the callback.
+            recorder.foreign = error
+            interrupt_main(_SIGURG)  # type: ignore[arg-type,unused-ignore]
         else:
             raise error
 
@@ -302,8 +316,13 @@ def make_hot_functions(recorder: "Recorder") -> None:
         """The thread that is inside a pass, 0 for none."""
         return thread if start or (pending and callbacks and callbacks[-1] is on_tail) else 0
 
+    def forget_pass() -> None:
+        """No pass is in flight, whatever it looked like: its "stop" will not come."""
+        nonlocal start, pending
+        start = pending = 0
+
     def use(new: "Series | None") -> None:
-        nonlocal series, passes, spans, buffer, offset, end, slot, start, pending
+        nonlocal series, passes, spans, buffer, offset, end, slot, start, pending, words
         series = new
         if new is None:
             passes = spans = None
@@ -311,6 +330,7 @@ def make_hot_functions(recorder: "Recorder") -> None:
             offset = end = 0
             alive[0] = 0
             return
+        words = new.words
         passes = new.regions[layout.REGION_PASSES]
         spans = new.regions[layout.REGION_SPANS]
         buffer, offset, end, slot = passes.buffer, passes.base, passes.end, 0
@@ -321,6 +341,7 @@ def make_hot_functions(recorder: "Recorder") -> None:
     recorder.in_flight = in_flight
     recorder.grow = grow
     recorder.look_around = look_around
+    recorder.forget_pass = forget_pass
     recorder.on_collection = on_collection
     recorder.on_tail = on_tail
     recorder.record_span = record_span

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
+    from frostline.probe.writer import Series
+
 #: The interpreter's own functions, for whoever must not be recorded as the host.
 real_collect = gc.collect
 real_freeze = gc.freeze
@@ -56,8 +58,7 @@ class _Collect(_StandIn):
         recorder = self._recorder
         if not recorder.recording:
             return self.__wrapped__(*args, **keywords)
-        if not recorder.in_flight():
-            recorder.ensure_callback()
+        recorder.ensure_callback()
         place = recorder.position()
         begun = time.monotonic_ns()
         result = -1
@@ -203,7 +204,7 @@ def _close() -> None:
 
 
 def _in_multiprocessing_child(_: object) -> None:
-    """Runs in each child of multiprocessing, of every start method, once it knows its name."""
+    """Runs in each child that multiprocessing forks, once it knows its name."""
     import sys
 
     recorder = probe.recorder_of_this_process()
@@ -219,6 +220,26 @@ def _in_multiprocessing_child(_: object) -> None:
 
 def _watch_multiprocessing(util: "Any") -> None:
     util.register_after_fork(_in_multiprocessing_child, _in_multiprocessing_child)
+
+
+class _Prepare:
+    """In front of ``multiprocessing.spawn.prepare``: a spawned child runs no after-fork functions."""
+
+    def __init__(self, real: "Callable[[dict[str, Any]], Any]") -> None:
+        self.__wrapped__ = real
+
+    def __call__(self, data: "dict[str, Any]") -> "Any":
+        recorder = probe.recorder_of_this_process()
+        name = data.get("name")
+        if recorder is not None and isinstance(name, str):
+            # Before the real one: that imports the child's main module, which can take a minute.
+            _quietly(identify, recorder, name, -1, layout.IDENTITY_MULTIPROCESSING)
+        return self.__wrapped__(data)
+
+
+def _watch_spawn(spawn: "Any") -> None:
+    if not isinstance(spawn.prepare, _Prepare):
+        spawn.prepare = _Prepare(spawn.prepare)
 
 
 def identify(recorder: Recorder, role: "str | None", rank: int, source: int) -> None:
@@ -238,6 +259,9 @@ def _on_poke(signum: int, frame: "FrameType | None") -> None:
         words = series.words
         if words[_WORD["request"]] != words[_WORD["reply"]]:
             _quietly(_answer, recorder)
+    if recorder is not None and recorder.foreign is not None:
+        foreign, recorder.foreign = recorder.foreign, None
+        raise foreign
     if _callable(_previous_handler):
         _previous_handler(signum, frame)
 
@@ -256,11 +280,28 @@ def _install_handler(recorder: Recorder) -> None:
     try:
         previous = _signal.signal(_signal.SIGURG, _on_poke)
     except (ValueError, OSError):
-        return  # not the main thread, or a sub-interpreter: no control here, and the words say so
+        _quietly(_note_sub_interpreter, series)  # no control here, and the words say so
+        return
     if previous is not _on_poke:
         _previous_handler = previous
     series.words[_WORD["handler"]] = 1
     recorder.control = True
+
+
+def _note_sub_interpreter(series: "Series") -> None:
+    """In the main thread only a sub-interpreter is refused a signal handler: its id for the header."""
+    try:
+        import _interpreters as interpreters  # type: ignore[import-not-found]
+    except ImportError:
+        import _xxsubinterpreters as interpreters  # type: ignore[import-not-found]
+    current = interpreters.get_current()
+    number = int(current[0] if isinstance(current, tuple) else current)
+    offset = 0
+    for name, code, _ in layout.HEADER_FIELDS:
+        if name == "interpreter":
+            break
+        offset += {"8s": 8, "Q": 8}.get(code, 4)
+    series.first.mapping[offset : offset + 4] = number.to_bytes(4, "little")
 
 
 # --- start --------------------------------------------------------------------------
@@ -301,6 +342,7 @@ def start(session: "str | None" = None, policy: "str | None" = None) -> "Recorde
     from frostline.probe import imports
 
     imports.watch("multiprocessing.util", _watch_multiprocessing)
+    imports.watch("multiprocessing.spawn", _watch_spawn)
     imports.arm(environment.get("FROSTLINE_SPANS", ""), environment.get("FROSTLINE_PRESETS", "auto"))
     return recorder
 

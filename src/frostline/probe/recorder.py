@@ -39,6 +39,8 @@ class Recorder:
         self._other_callbacks: set[int] = set()
         self.tails = 0
         self.control = False
+        #: An exception of the host's that landed in our callback, on its way back to the host.
+        self.foreign: BaseException | None = None
         self.alive = wiped_on_fork()
         make_hot_functions(self)
         self._open(None)
@@ -53,6 +55,7 @@ class Recorder:
     in_flight: "Callable[[], int]"
     grow: "Callable[[Region, str], Region | None]"
     look_around: "Callable[[], int]"
+    forget_pass: "Callable[[], None]"
 
     # --- life ----------------------------------------------------------------------
     def _open(self, parent: "Series | None") -> None:
@@ -135,13 +138,22 @@ class Recorder:
         gc.callbacks[:] = [c for c in gc.callbacks if c is not self.on_collection and c is not self.on_tail]
 
     def ensure_callback(self) -> None:
-        """Puts our callbacks back where the host replaced the list. Never while a pass runs."""
+        """Puts our callbacks back where the host replaced the list."""
         callbacks = gc.callbacks
         if not self.recording or (callbacks and callbacks[-1] is self.on_collection):
             return
         if self.on_collection not in callbacks:
+            if self.in_flight():
+                # Taken out in the middle of a pass. An insert would make the interpreter call another
+                # entry twice; at the end ours gets an unpaired "stop" at worst.
+                self.forget_pass()
+                callbacks.append(self.on_collection)
+                self.mark(layout.MARK_REINSTALLED)
+                return
             callbacks.insert(0, self.on_collection)
             self.mark(layout.MARK_REINSTALLED)
+        elif self.in_flight():
+            return
         if callbacks[-1] is not self.on_collection and callbacks[-1] is not self.on_tail:
             while self.on_tail in callbacks:
                 callbacks.remove(self.on_tail)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from frostline import format as fmt
+from frostline.format import meanings
 from frostline.recording.loss import Losses
 from frostline.recording.model import Series
 from frostline.recording.segment import Segment
@@ -44,6 +45,6 @@ def note_losses(series: Series, path: Path, losses: Losses) -> None:
         message = f"the {dropped} oldest spans were dropped to stay within the retention limit"
         losses.add("spans-dropped", message, path, dropped, pid, number)
     if series.words.get("off_reason") and series.words.get("state") == fmt.STATE_OFF:
-        reasons = dict(fmt.OFF_REASONS)
+        reasons = dict(meanings.OFF_REASONS)
         reason = reasons.get(series.words["off_reason"], "an unknown reason")
         losses.add("recorder-off", f"recording stopped: {reason}", path, 0, pid, number)

@@ -1,0 +1,60 @@
+"""What the layout's numbers mean, in words. Loaded outside the target only."""
+
+from frostline.format import (
+    OP_BOUNDARY,
+    OP_COLLECT,
+    OP_FREEZE,
+    OP_PING,
+    OP_THAW,
+    OP_TUNE,
+    REPLY_BUSY,
+    REPLY_DONE,
+    REPLY_ERROR,
+    REPLY_NONE,
+    REPLY_REFUSED,
+    REPLY_UNKNOWN,
+)
+
+#: One line a version: what changed, and why.
+HISTORY = ((1, "first layout: passes, spans, marks and names; one file series an interpreter"),)
+
+TEXT_KEYS = (
+    ("python", "sys.version"),
+    ("executable", "sys.executable"),
+    ("argv", "one line an argument, redacted, in order (sys.orig_argv)"),
+    ("module", "what runs: the -m module or the script's path"),
+    ("policy", "policy in force at opening"),
+    ("frostline", "version of the recorder"),
+    ("parent_series", "series of the process that forked this one, if it did"),
+    ("truncated", "1 if something did not fit"),
+)
+
+STATES = ((0, "opening"), (1, "recording"), (2, "closed"), (3, "off"))
+
+OFF_REASONS = (
+    (0, "not off"),
+    (1, "no space left where segments are written"),
+    (2, "the folder of the recording is gone"),
+    (3, "no permission to write a segment"),
+    (4, "an error inside the recorder, which switched itself off"),
+    (5, "a free-threaded build: this version does not record it"),
+    (6, "removed by request"),
+)
+
+OPS = (
+    (OP_PING, "ping", "answers; result = monotonic ns"),
+    (OP_FREEZE, "freeze", "splice, no collect; result = -1 (not counted)"),
+    (OP_THAW, "thaw", "unfreeze what we froze; result = 1 if anything was done"),
+    (OP_COLLECT, "collect", "collect generation arg0; result = objects reclaimed"),
+    (OP_TUNE, "tune", "thresholds arg0, arg1, arg2"),
+    (OP_BOUNDARY, "boundary", "start-up has ended, says a supervisor: the policy acts, late"),
+)
+
+REPLIES = (
+    (REPLY_NONE, "no answer yet"),
+    (REPLY_DONE, "done"),
+    (REPLY_BUSY, "busy: a pass is running, ask again"),
+    (REPLY_ERROR, "failed inside the target"),
+    (REPLY_UNKNOWN, "unknown request"),
+    (REPLY_REFUSED, "refused: the policy in force does not allow it"),
+)
