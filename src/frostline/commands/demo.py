@@ -24,6 +24,8 @@ from frostline.report import report as text_report
 
 #: Without a terminal a line is printed so often (seconds).
 _EVERY = 10.0
+#: Other programs that use more cores than this make the clients' times worth little.
+_BUSY_CORES = 0.3
 
 
 @click.group(invoke_without_command=True)
@@ -152,10 +154,19 @@ def _result(outcomes: list[Outcome], analyses: list[Analysis]) -> Iterator[Block
         (label, *(form.format(getattr(outcome.summary, field)) for outcome in outcomes))
         for label, field, form in rows
     )
+    cores = os.cpu_count() or 1
+    noise = ("-" if one.others is None else f"{one.others:.1f} of {cores} cores" for one in outcomes)
+    cells += (("used by other programs", *noise),)
     yield Table("What the clients felt: last token - intended time", ("", *names), cells, frozenset((1, 2)))
     for outcome in outcomes:
         if not outcome.summary.valid:
             yield Line(f"{outcome.name}: {describe(outcome.summary).splitlines()[-1]}", "bad")
+    if max(one.others or 0 for one in outcomes) > _BUSY_CORES:
+        yield Line(
+            "The machine was busy with other programs: these times are theirs too, so do not compare them. "
+            "Run it again when the machine is quiet.",
+            "bad",
+        )
     stock, frozen = (
         _under_load(analysis, outcome) for analysis, outcome in zip(analyses, outcomes, strict=True)
     )

@@ -11,6 +11,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -56,6 +57,8 @@ class Outcome:
     #: While the measured load ran, ns of CLOCK_MONOTONIC.
     begin: int
     end: int
+    #: Cores that other programs used meanwhile, on average; None where the machine does not say.
+    others: float | None
 
 
 def check_modules() -> None:
@@ -173,6 +176,7 @@ def _arm(
         *_MODULE, "frostline.demo", "serve", "--scale", str(scale), "--workers", str(workers),
         "--announce", str(announce), "--tethered",
     ]  # fmt: skip
+    machine = _Machine()
     with log.open("wb") as output:
         server = _Child()
         try:
@@ -190,7 +194,41 @@ def _arm(
     return Outcome(
         name, policy, session, folder / f"{name}.txt", Summary(**run["summary"]),
         begin=run["start"] + int(load.warm_up * 1e9), end=max(row[last] for row in run["requests"]),
+        others=machine.others(),
     )  # fmt: skip
+
+
+class _Machine:
+    """How busy the machine is with work that is not ours, from now on.
+
+    Without it a noisy neighbour would be taken for an effect of the policy.
+    """
+
+    def __init__(self) -> None:
+        self._begun, self._busy, self._ours = time.monotonic(), self._busy_seconds(), self._our_seconds()
+
+    def others(self) -> float | None:
+        """Cores, on average since the start. Call it when what we started has ended."""
+        busy = self._busy_seconds()
+        if busy is None or self._busy is None:
+            return None
+        theirs = (busy - self._busy) - (self._our_seconds() - self._ours)
+        return max(0.0, theirs) / (time.monotonic() - self._begun)
+
+    @staticmethod
+    def _busy_seconds() -> float | None:
+        try:
+            fields = Path("/proc/stat").read_text().splitlines()[0].split()
+        except OSError:
+            return None
+        user, nice, system, _, _, irq, softirq, steal = (int(field) for field in fields[1:9])
+        return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+    @staticmethod
+    def _our_seconds() -> float:
+        """Of this process and of all that it has waited for, and they for."""
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 class _Child:
