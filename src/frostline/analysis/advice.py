@@ -26,11 +26,10 @@ def advise(
     runs: tuple[Run, ...],
     verdict: Verdict,
     path: str,
-    ready: int,
 ) -> tuple[Advice, ...]:
     """At most a few, the one that matters most first."""
     found: list[Advice] = []
-    freeze = _freeze(processes, runs, ready)
+    freeze = _freeze(processes, runs)
     explicit = _explicit(processes)
     # A needless call is better left out than made cheap.
     first_explicit = explicit and 2 * (explicit.saving or 0) >= ((freeze.saving or 0) if freeze else 0)
@@ -61,25 +60,14 @@ def useless(one: FullPass) -> bool:
     return one.reclaimed * NS_PER_USEFUL_OBJECT < one.alone
 
 
-def _serving_since(process: ProcessReport, ready: int) -> int:
-    """When start-up ended, as far as is known: the boundary, READY, or the first step."""
-    if process.boundary:
-        return process.boundary
-    if process.start <= ready <= process.stop:
-        return ready
-    starts = process.series.spans.get("start")
-    return int(starts.min()) if starts is not None and len(starts) else process.start
-
-
-def _freeze(processes: tuple[ProcessReport, ...], runs: tuple[Run, ...], ready: int) -> Advice | None:
+def _freeze(processes: tuple[ProcessReport, ...], runs: tuple[Run, ...]) -> Advice | None:
     gains: list[tuple[int, ProcessReport, list[FullPass]]] = []
     frozen_anyway: list[ProcessReport] = []
     for process in processes:
-        since = _serving_since(process, ready)
         every = [p for p in process.full_passes if p.kind != FROSTLINE]
         if process.frozen_since:
             every = list(process.while_frozen)
-        passes = [p for p in every if p.start >= since] or every
+        passes = [p for p in every if p.start >= process.serving] or every
         total = sum(p.pause for p in passes)
         longest = max((p.pause for p in passes), default=0)
         if _negligible(longest, total, process.wall):

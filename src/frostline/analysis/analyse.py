@@ -10,7 +10,7 @@ from frostline import format as fmt
 from frostline.analysis import events as marks
 from frostline.analysis.advice import advise
 from frostline.analysis.model import Analysis, MissedProcess, Options, ProcessReport, State
-from frostline.analysis.passes import AUTOMATIC, full_passes, generation_stats, pauses_of
+from frostline.analysis.passes import AUTOMATIC, full_passes, generation_stats, longest_from, pauses_of
 from frostline.analysis.pauses import Pauses
 from frostline.analysis.steps import Steps, choose_primary, in_headline, list_slow, look_elsewhere, steps_of
 from frostline.analysis.verdict import decide, doubts
@@ -53,14 +53,13 @@ def analyse(session: Session, options: Options | None = None) -> Analysis:
     reports = tuple(processes)
     missed = _missed(session)
     verdict = decide(reports, missed, (slow, explained, elsewhere), options)
-    ready = session.ready[1] if session.ready else 0
     records = sum(
         len(s.passes) + len(s.marks) + len(s.names) + len(s.spans.get("start", ())) for s in session.series
     )
     return Analysis(
         path=session.path,
         verdict=verdict,
-        advice=advise(reports, missed, tuple(session.runs), verdict, str(session.path), ready),
+        advice=advise(reports, missed, tuple(session.runs), verdict, str(session.path)),
         processes=reports,
         missed=missed,
         doubts=doubts(reports, missed, session.losses, session.running, session.clock_error),
@@ -95,7 +94,13 @@ def _process(
     frozen_since = None
     if at_attach and at_close and at_attach.frozen is not None and at_close.frozen is not None:
         frozen_since = at_close.frozen - at_attach.frozen
-    length = pauses.length
+    boundary = max((m.time for m in series.marks if m.kind == fmt.MARK_BOUNDARY), default=0)
+    ready = session.ready[1] if session.ready else 0
+    starts = series.spans["start"]
+    first_step = int(starts.min()) if len(starts) else 0
+    serving = boundary or (ready if start <= ready <= stop else 0) or first_step
+    longest, longest_text = longest_from(series, pauses, 0)
+    serving_longest, serving_text = longest_from(series, pauses, serving or stop)
     frozen = marks.frozen(series, stop)
     return ProcessReport(
         name=name,
@@ -111,7 +116,8 @@ def _process(
         python=series.python,
         policy=_policy(series),
         generations=generation_stats(series, pauses, max(1, stop - start)),
-        longest=int(length.max()) if len(length) else 0,
+        longest=longest,
+        longest_text=longest_text,
         pause_total=pauses.union.total,
         full_passes=full,
         automatic_full=sum(p.kind == AUTOMATIC for p in full),
@@ -124,7 +130,10 @@ def _process(
         frozen_since_attach=frozen_since,
         frozen_since=frozen[0],
         frozen_until=frozen[1],
-        boundary=max((m.time for m in series.marks if m.kind == fmt.MARK_BOUNDARY), default=0),
+        boundary=boundary,
+        serving=serving,
+        serving_longest=serving_longest,
+        serving_longest_text=serving_text,
         labels=tuple(sorted(steps.labels, key=lambda label: (-label.slow, -label.total, label.label))),
         long_steps=list_slow(series, pauses, steps, name, [n for n, _ in names]),
         other_callbacks=marks.named(series, fmt.MARK_OTHER_CALLBACK),

@@ -181,6 +181,7 @@ class ProcessReport:
     policy: str
     generations: tuple[GenerationStats, ...]
     longest: int
+    longest_text: str
     pause_total: int
     full_passes: tuple[FullPass, ...]
     automatic_full: int
@@ -195,6 +196,11 @@ class ProcessReport:
     frozen_since: int
     frozen_until: int
     boundary: int
+    #: When start-up ended, as far as is known: the boundary, READY, or the first step; else 0.
+    serving: int
+    #: Longest pause that began after it, and in words what it was.
+    serving_longest: int
+    serving_longest_text: str
     labels: tuple[LabelStats, ...]
     long_steps: tuple[LongStep, ...]
     other_callbacks: tuple[str, ...]

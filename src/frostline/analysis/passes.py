@@ -54,6 +54,31 @@ def kind_of(series: Series, pauses: Pauses, i: int) -> str:
     return UNSEEN if series.passes["threshold0"][i] >= 0 else UNKNOWN
 
 
+def pass_text(series: Series, pauses: Pauses, i: int) -> str:
+    """One pass in words, such as ``gen 2, 40.0 ms, automatic, triggered at app.py:12``."""
+    row = series.passes[i]
+    kind = kind_of(series, pauses, i)
+    text = f"gen {int(row['generation'])}, {pauses.length[i] / 1e6:.1f} ms, {kind}"
+    file = series.name(int(row["trigger_file"]))
+    return f"{text}, triggered at {file}:{int(row['trigger_line'])}" if file and kind == AUTOMATIC else text
+
+
+def longest_from(series: Series, pauses: Pauses, since: int) -> tuple[int, str]:
+    """(ns, in words) of the longest pause that began at ``since`` or later.
+
+    With a ``since``, Frostline's own are left out: the boundary's collect belongs to start-up, and
+    the one after the thaw to the end.
+    """
+    counted = pauses.start >= since
+    if since:
+        counted &= (series.passes["flags"] & fmt.PASS_FROSTLINE) == 0
+    length = np.where(counted, pauses.length, -1)
+    i = int(length.argmax()) if len(length) else 0
+    if not len(length) or length[i] < 0:
+        return 0, ""
+    return int(length[i]), f"gen {int(series.passes['generation'][i])}, {kind_of(series, pauses, i)}"
+
+
 def generation_stats(series: Series, pauses: Pauses, wall: int) -> tuple[GenerationStats, ...]:
     """One row for each generation that had a pass."""
     found: list[GenerationStats] = []

@@ -9,7 +9,7 @@ import numpy as np
 from frostline import format as fmt
 from frostline.analysis.intervals import Union, quantiles
 from frostline.analysis.model import LabelStats, LongStep, Options
-from frostline.analysis.passes import kind_of
+from frostline.analysis.passes import pass_text
 from frostline.analysis.pauses import Pauses
 from frostline.recording import Series
 from frostline.recording.layout import Array, Int64
@@ -251,7 +251,7 @@ def list_slow(
         text = ""
         if hi > lo and slow.overlap[i] > 0:
             worst = lo + int(np.argmax(length[lo:hi]))
-            text = _pass_text(series, pauses, worst)
+            text = pass_text(series, pauses, worst)
         found.append(
             LongStep(
                 process=name,
@@ -270,10 +270,3 @@ def list_slow(
             )
         )
     return tuple(found)
-
-
-def _pass_text(series: Series, pauses: Pauses, i: int) -> str:
-    row = series.passes[i]
-    text = f"gen {int(row['generation'])}, {pauses.length[i] / 1e6:.1f} ms, {kind_of(series, pauses, i)}"
-    file = series.name(int(row["trigger_file"]))
-    return f"{text}, triggered at {file}:{int(row['trigger_line'])}" if file else text

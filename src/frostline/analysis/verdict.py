@@ -109,6 +109,10 @@ def _slow(process: ProcessReport) -> int:
 
 
 def _longest(processes: tuple[ProcessReport, ...]) -> str:
+    serving = max(processes, key=lambda p: p.serving_longest)
+    if serving.serving_longest:
+        pause = milliseconds(serving.serving_longest)
+        return f"; the longest pause after start-up was {pause}, in {serving.name}"
     worst = max(processes, key=lambda p: p.longest)
     if not worst.longest:
         return ""

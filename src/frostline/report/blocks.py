@@ -85,7 +85,9 @@ def _write_rich(blocks: Iterable[Block], stream: TextIO) -> None:
         )
         for i, column in enumerate(block.columns):
             right = i in block.right
-            table.add_column(column, justify="right" if right else "left", no_wrap=right, overflow="fold")
+            table.add_column(
+                column, justify="right" if right else "left", no_wrap=right or i == 0, overflow="fold"
+            )
         for row in block.rows:
             table.add_row(*(Text(safe(text, not utf8)) for text in row))
         console.print(table)

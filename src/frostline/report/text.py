@@ -68,12 +68,20 @@ def _verdict(analysis: Analysis) -> Iterator[Block]:
         yield Line(f"and {len(verdict.details) - 8} more labels, see the table", "quiet", indent=2)
     longest = max(analysis.processes, key=lambda p: p.longest, default=None)
     if longest is not None:
-        yield Line(f"Longest pause: {ms(longest.longest)}, in {longest.name}.")
+        yield Line(_longest_line("Longest pause", longest, longest.longest, longest.longest_text))
+        later = max(analysis.processes, key=lambda p: p.serving_longest)
+        if later.serving and later.serving_longest != longest.longest:
+            words = later.serving_longest_text
+            yield Line(_longest_line("After start-up", later, later.serving_longest, words))
     missed = [m for m in analysis.missed if m.python]
     count = len({(p.session, p.pid) for p in analysis.processes})
     text = f"{count} {'process' if count == 1 else 'processes'} recorded, {len(missed)} missed"
     state = ", still running" if analysis.running else ""
     yield Line(f"{text}, {analysis.records:,} records over {seconds(analysis.stop - analysis.start)}{state}.")
+
+
+def _longest_line(what: str, process: ProcessReport, pause: int, words: str) -> str:
+    return f"{what}: {ms(pause)}, in {process.name}{f' ({words})' if words else ''}."
 
 
 def _processes(analysis: Analysis) -> Iterator[Block]:
@@ -118,11 +126,11 @@ def _how_it_ended(process: ProcessReport) -> str:
 
 def _generations(analysis: Analysis) -> Iterator[Block]:
     rows: list[tuple[str, ...]] = []
-    hows: set[str] = set()
+    hows: dict[str, set[int]] = {}
     for process in analysis.processes:
         for i, g in enumerate(process.generations):
             if g.walked.value is not None and not g.walked.exact:
-                hows.add(f"~ gen {g.generation}: {g.walked.how}")
+                hows.setdefault(g.walked.how, set()).add(g.generation)
             rows.append(
                 (
                     process.name if i == 0 else "",
@@ -148,8 +156,9 @@ def _generations(analysis: Analysis) -> Iterator[Block]:
     if not any(row[-1] for row in rows):
         columns, rows = columns[:-1], [row[:-1] for row in rows]
     yield Table("Passes: pauses as the process felt them", columns, tuple(rows), frozenset(range(1, 12)))
-    for how in sorted(hows):
-        yield Line(how, "quiet", indent=2)
+    for how, generations in hows.items():
+        which = " and ".join(map(str, sorted(generations)))
+        yield Line(f"~ gen {which}: {how}", "quiet", indent=2)
     for process in analysis.processes:
         others = sum(g.others for g in process.generations)
         if process.other_callbacks and others > 0.01 * process.pause_total:
@@ -225,8 +234,6 @@ def verdict_of(step: LongStep) -> str:
         return "the collector" if step.kind == 1 else "overlapped by the collector"
     if step.elsewhere:
         return f"consistent with a pass in {step.elsewhere}"
-    if step.overlap:
-        return "not the collector (overlap too short)"
     return "not the collector"
 
 
