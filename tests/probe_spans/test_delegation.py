@@ -7,8 +7,10 @@ the others.
 from __future__ import annotations
 
 import asyncio
+import dis
 import subprocess
 import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -121,6 +123,8 @@ def drive(make: Callable[[list[str]], Any], body: list[str], calls: list[str]) -
         try:
             if call == "next":
                 answers.append(next(generator))
+            elif call == "send None":
+                answers.append(generator.send(None))
             elif call == "send":
                 answers.append(generator.send(number))
             elif call == "close":
@@ -222,3 +226,37 @@ for first in STEPS:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
+
+
+def test_wrappers_need_no_global_of_their_module() -> None:
+    """They run in the host function's globals, where any name may mean something else."""
+
+    async def coroutine() -> None: ...
+
+    def plain() -> None: ...
+
+    for function in (plain, coroutine, steps, asteps):
+        wrapper = timed(function, record, 1, 0)
+        assert wrapper.__globals__ is globals()
+        used = {i.opname for i in dis.get_instructions(wrapper) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+        assert not used, function
+
+
+CLOSABLE = [step for step in STEPS if step not in ("catch all", "finally yield")]
+
+
+@types.coroutine
+def awaitable(body: list[str]) -> Any:
+    return (yield from steps(body))
+
+
+async def csteps(body: list[str]) -> Any:
+    return await awaitable(body)
+
+
+@given(st.lists(st.sampled_from(CLOSABLE), min_size=1, max_size=5), CALLS)
+@settings(max_examples=300, deadline=None)
+def test_a_timed_coroutine_answers_as_the_bare_one(body: list[str], calls: list[str]) -> None:
+    """But for a GeneratorExit that is thrown by hand, or ignored: ``await`` closes what it waits for."""
+    calls = ["send None"] + [c.replace("next", "send") for c in calls if c != "throw GeneratorExit"]
+    assert drive(timed(csteps, record, 1, 0), body, calls) == drive(csteps, body, calls)

@@ -79,11 +79,11 @@ PRESETS: "dict[str, dict[str, tuple[tuple[str, str], ...]]]" = {
         "dynamo.frontend.sglang_processor": (("SglangProcessor.generator", _REQUEST),),
         "dynamo.frontend.prepost": (
             ("preprocess_chat_request", "preprocess"),
-            ("StreamingPostProcessor.process_output", "process output"),
+            ("StreamingPostProcessor.process_output", "post-process"),
         ),
         "dynamo.frontend.sglang_prepost": (
             ("preprocess_chat_request", "preprocess"),
-            ("SglangStreamingPostProcessor.process_output", "process output"),
+            ("SglangStreamingPostProcessor.process_output", "post-process"),
         ),
     },
 }

@@ -2,7 +2,8 @@
 
 Rules that every wrapper here keeps:
 
-* Everything it needs is in its closure: at interpreter exit module globals are None.
+* Everything it needs, names of exceptions included, is in its closure: at interpreter exit
+  module globals are None, and the wrapper runs in the globals of the host's function.
 * It lives only as long as a call, holds no exception, and gives its arguments up where the
   callee may outlive the call, so nothing dies later than without us and no cycle is made.
 * It raises what the callee raises. Only a RecursionError of our own is swallowed: the
@@ -34,9 +35,9 @@ def nothing(*_: object) -> None:
     """Takes the recorder's place in a wrapper that can no longer be removed."""
 
 
-def task_id() -> int:
+def task_id(modules: "dict[str, Any]" = sys.modules) -> int:
     """The running asyncio task, 0 if there is none. Never imports asyncio."""
-    tasks = sys.modules.get("asyncio.tasks")
+    tasks = modules.get("asyncio.tasks")
     if tasks is None:
         return 0
     try:
@@ -78,6 +79,11 @@ def timed(call: "Callable[..., Any]", record: "Record", label: int, flags: int) 
             )
     else:
         wrapper = _plain(call, record, label, flags)
+    # In the host function's globals, which frameworks read to resolve annotations (FastAPI for
+    # one); the wrappers above use no global of their own.
+    namespace = getattr(call, "__globals__", None)
+    if type(namespace) is dict:
+        wrapper = FunctionType(wrapper.__code__, namespace, "wrapper", None, wrapper.__closure__)
     _dress(wrapper, call)
     return wrapper
 
@@ -113,6 +119,8 @@ def silence(wrapper: object) -> None:
 
 def _plain(call: "Callable[..., Any]", record: "Record", label: int, flags: int) -> "Any":
     now = monotonic_ns
+    any_exception, too_deep = BaseException, RecursionError
+    type_of = type
     error = flags | SPAN_FLAG_ERROR
     sync = SPAN_SYNC
     coroutine = CoroutineType
@@ -122,14 +130,14 @@ def _plain(call: "Callable[..., Any]", record: "Record", label: int, flags: int)
         start = now()
         try:
             result = call(*args, **kwargs)
-        except BaseException:
+        except any_exception:
             del args, kwargs
             try:
                 record(start, now(), label, sync, error, -1, -1, 0)
-            except RecursionError:
+            except too_deep:
                 pass
             raise
-        if type(result) is coroutine:
+        if type_of(result) is coroutine:
             # A decorated coroutine function: the work is in what it returned.
             outer: Any = finish(result, start, record, label, flags)
             # A warning that it was never awaited must name the host's function.
@@ -138,26 +146,35 @@ def _plain(call: "Callable[..., Any]", record: "Record", label: int, flags: int)
             return outer
         try:
             record(start, now(), label, sync, flags, -1, -1, 0)
-        except RecursionError:
+        except too_deep:
             pass
         return result
 
     return wrapper
 
 
-async def _awaited(inner: "Any", start: int, record: "Record", label: int, flags: int) -> "Any":
-    task = task_id()
+async def _awaited(
+    inner: "Any",
+    start: int,
+    record: "Record",
+    label: int,
+    flags: int,
+    now: "Callable[[], int]" = monotonic_ns,
+    task_of: "Callable[[], int]" = task_id,
+) -> "Any":
+    task = task_of()
     try:
         result = await inner
     except BaseException:
-        record(start, monotonic_ns(), label, SPAN_ASYNC, flags | SPAN_FLAG_ERROR, -1, -1, task)
+        record(start, now(), label, SPAN_ASYNC, flags | SPAN_FLAG_ERROR, -1, -1, task)
         raise
-    record(start, monotonic_ns(), label, SPAN_ASYNC, flags, -1, -1, task)
+    record(start, now(), label, SPAN_ASYNC, flags, -1, -1, task)
     return result
 
 
 def _coroutine(call: "Callable[..., Any]", record: "Record", label: int, flags: int) -> "Any":
     now = monotonic_ns
+    any_exception, too_deep = BaseException, RecursionError
     error = flags | SPAN_FLAG_ERROR
     kind = SPAN_ASYNC
     task_of = task_id
@@ -169,15 +186,15 @@ def _coroutine(call: "Callable[..., Any]", record: "Record", label: int, flags: 
             inner = call(*args, **kwargs)
             del args, kwargs
             result = await inner
-        except BaseException:
+        except any_exception:
             try:
                 record(start, now(), label, kind, error, -1, -1, task)
-            except RecursionError:
+            except too_deep:
                 pass
             raise
         try:
             record(start, now(), label, kind, flags, -1, -1, task)
-        except RecursionError:
+        except too_deep:
             pass
         return result
 
@@ -192,6 +209,12 @@ def _coroutine(call: "Callable[..., Any]", record: "Record", label: int, flags: 
 
 def _generator(call: "Callable[..., Any]", record: "Record", label: int, flags: int) -> "Any":
     now = monotonic_ns
+    any_exception, too_deep, stop_iteration, generator_exit = (
+        BaseException,
+        RecursionError,
+        StopIteration,
+        GeneratorExit,
+    )
     error = flags | SPAN_FLAG_ERROR
     kind = SPAN_GENERATOR
 
@@ -207,27 +230,27 @@ def _generator(call: "Callable[..., Any]", record: "Record", label: int, flags: 
             while True:
                 try:
                     put(step(take()))
-                except StopIteration as stop:
+                except stop_iteration as stop:
                     result = stop.value
                     break
                 try:
                     put((yield take()))
                     step = send
-                except BaseException as thrown:
+                except any_exception as thrown:
                     put(thrown)
                     step = throw
-        except GeneratorExit:
+        except generator_exit:
             record(start, now(), label, kind, flags, -1, -1, 0)
             raise
-        except BaseException:
+        except any_exception:
             try:
                 record(start, now(), label, kind, error, -1, -1, 0)
-            except RecursionError:
+            except too_deep:
                 pass
             raise
         try:
             record(start, now(), label, kind, flags, -1, -1, 0)
-        except RecursionError:
+        except too_deep:
             pass
         return result
 
@@ -236,6 +259,12 @@ def _generator(call: "Callable[..., Any]", record: "Record", label: int, flags: 
 
 def _async_generator(call: "Callable[..., Any]", record: "Record", label: int, flags: int) -> "Any":
     now = monotonic_ns
+    any_exception, too_deep, generator_exit, stop_async_iteration = (
+        BaseException,
+        RecursionError,
+        GeneratorExit,
+        StopAsyncIteration,
+    )
     error = flags | SPAN_FLAG_ERROR
     kind = SPAN_ASYNC
     task_of = task_id
@@ -254,26 +283,26 @@ def _async_generator(call: "Callable[..., Any]", record: "Record", label: int, f
             while True:
                 try:
                     put(await step(take()))
-                except StopAsyncIteration:
+                except stop_async_iteration:
                     break
                 try:
                     put((yield take()))
                     step = send
-                except BaseException as thrown:
+                except any_exception as thrown:
                     put(thrown)
                     step = throw
-        except GeneratorExit:
+        except generator_exit:
             record(start, now(), label, kind, flags, -1, -1, task)
             raise
-        except BaseException:
+        except any_exception:
             try:
                 record(start, now(), label, kind, error, -1, -1, task)
-            except RecursionError:
+            except too_deep:
                 pass
             raise
         try:
             record(start, now(), label, kind, flags, -1, -1, task)
-        except RecursionError:
+        except too_deep:
             pass
 
     return wrapper
