@@ -9,7 +9,7 @@ import pytest
 from frostline import format as fmt
 from frostline.analysis import Analysis, ProcessReport, analyse
 from frostline.recording import read_session
-from tests.synthetic import MS, Process
+from tests.synthetic import MS, Process, write_helper
 
 
 def analysed(folder: Path, *processes: Process) -> Analysis:
@@ -244,3 +244,25 @@ def test_a_thaw_at_the_end_does_not_undo_a_freeze(tmp_path: Path, thaw: int | No
     assert bool(report.frozen_since) is lasted
     if thaw == 3900:
         assert [p.pause for p in report.while_frozen] == [MS]
+
+
+def test_the_longest_pause_after_start_up_leaves_out_the_boundarys_own(tmp_path: Path) -> None:
+    process = Process()
+    process.add_pass(100 * MS, 300 * MS)
+    process.add_mark(fmt.MARK_BOUNDARY, 1000 * MS, a=1)
+    process.add_pass(1001 * MS, 200 * MS, flags=fmt.PASS_FULL | fmt.PASS_FROSTLINE)
+    process.add_pass(2000 * MS, 50 * MS)
+    report = only(tmp_path, process)
+    assert (report.longest, report.longest_text) == (300 * MS, "gen 2, automatic")
+    assert (report.serving_longest, report.serving_longest_text) == (50 * MS, "gen 2, automatic")
+    assert report.serving == process.opened + 1000 * MS
+
+
+@pytest.mark.parametrize(("ready", "expected"), [(700, 700), (10**9, 900), (0, 900)])
+def test_start_up_ends_at_ready_or_else_at_the_first_step(tmp_path: Path, ready: int, expected: int) -> None:
+    process = Process()
+    process.add_pass(100 * MS, 300 * MS)
+    process.add_span("step", 900 * MS, MS)
+    at = process.opened + ready * MS if ready else 0
+    write_helper(tmp_path, [], ready={"kind": "url", "at_ns": at, "detail": ""})
+    assert only(tmp_path, process).serving == process.opened + expected * MS
