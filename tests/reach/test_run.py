@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import time
@@ -15,6 +16,7 @@ import pytest
 from tests.interpreters import found
 from tests.reach.under_run import (
     FROSTLINE,
+    discard,
     environment,
     gone,
     notes,
@@ -263,12 +265,20 @@ def test_a_helper_that_is_killed_breaks_nothing(tmp_path: Path) -> None:
         output, errors = process.communicate("go", timeout=30)
     assert (process.returncode, output, errors) == (0, "fine\n", "")
     # What was recorded is where the target left it, for `report` to seal.
-    active = Path(os.readlink(tmp_path / "rec/active"))
-    left = list(active.glob("*.flr"))
-    assert len(left) == 1
-    for path in left:
-        path.unlink()
-    active.rmdir()
+    assert len(discard(tmp_path / "rec")) == 1
+
+
+def test_a_session_that_is_removed_while_it_runs_leaves_nothing(tmp_path: Path) -> None:
+    code = "import gc, sys; print('up', flush=True); sys.stdin.read(); gc.collect(); print('fine')"
+    with running(tmp_path, PYTHON, "-c", code) as process:
+        assert process.stdout is not None and process.stdout.readline() == "up\n"
+        (helper,) = wait_for(lambda: notes(tmp_path / "rec", "helper"), "the helper's notes")
+        active = os.readlink(tmp_path / "rec/active")
+        shutil.rmtree(tmp_path / "rec")
+        output, errors = process.communicate("go", timeout=30)
+    assert (process.returncode, output, errors) == (0, "fine\n", "")
+    assert gone(helper["pid"], 10)
+    assert not os.path.exists(active)
 
 
 def test_the_summary_goes_to_a_terminal_and_never_into_a_pipe(tmp_path: Path) -> None:

@@ -148,3 +148,13 @@ def write(path: Path, text: str, mode: int = 0o644) -> Path:
     path.write_text(text)
     path.chmod(mode)
     return path
+
+
+def discard(folder: Path) -> list[Path]:
+    """Takes away what a killed helper left on tmpfs; returns what it was."""
+    active = Path(os.readlink(folder / "active"))
+    left = list(active.glob("*"))
+    for path in left:
+        path.unlink()
+    active.rmdir()
+    return left

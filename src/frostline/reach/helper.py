@@ -20,7 +20,7 @@ from frostline.reach.boundary import Boundary
 from frostline.reach.launch import HELPER_TITLE
 from frostline.reach.ready import Ready
 from frostline.reach.retention import Retention, longest_pass
-from frostline.reach.sealing import Sealer, active_folder, remove_active, writer_lives
+from frostline.reach.sealing import Sealer, active_folder, discard, remove_active, writer_lives
 from frostline.reach.session import write_json
 from frostline.reach.tree import Process, Tree
 
@@ -51,6 +51,7 @@ class Helper:
             config["fallback"],
             HELPER_TITLE,
         )
+        self.active = active_folder(self.session)
         self.sealer = Sealer(self.session)
         self.retention = Retention(self.session, config["retention"])
         self.boundary = Boundary()
@@ -165,6 +166,8 @@ class Helper:
             self._warn(f"{len(left)} segments could not be moved to the session folder; they are in {folder}")
         self.retention.apply({})
         remove_active(self.session)
+        if not os.path.isdir(self.session):
+            discard(self.active)
         self._anchor()
         self.write(ended=True)
         if self.ready is not None:

@@ -191,3 +191,15 @@ def remove_active(session: str) -> bool:
         except OSError:
             return False
         return True
+
+
+def discard(active: str) -> None:
+    """Takes away what ended processes left of a session whose folder somebody has removed."""
+    if not active:
+        return
+    for name, path in segments.listing(active).items():
+        if not writer_lives(path, name):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+    with contextlib.suppress(OSError):
+        os.rmdir(active)
