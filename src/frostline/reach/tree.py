@@ -170,7 +170,9 @@ class Tree:
         # A process that has given up its memory, on its way out, shows 0: that is no exec.
         if stat.image and stat.image != process.image:
             self._executed(process, stat, now)
-        elif process.python and (now - process.image_since) // 250_000_000 % 8 == 3:
+            return
+        age = (now - process.image_since) // 250_000_000
+        if process.python and (age == 1 or age % 8 == 3):
             self._read_title(process)
 
     def _executed(self, process: Process, stat: proc.Stat, now: int) -> None:
