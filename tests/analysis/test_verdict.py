@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -400,3 +401,81 @@ def test_without_steps_the_next_thing_is_to_name_one(tmp_path: Path) -> None:
     process = Process()
     heap(process)
     assert any("--span" in one.command for one in analysed(tmp_path, process).advice)
+
+
+# --- doubts ---------------------------------------------------------------------------
+def slugs(analysis: Analysis) -> set[str]:
+    return {doubt.slug for doubt in analysis.doubts}
+
+
+def test_a_span_that_was_never_put_on_is_named(tmp_path: Path) -> None:
+    process = Process()
+    process.add_mark(fmt.MARK_WRAPPED, 0, a=process.name("app:Engine.step"), b=process.name("step"))
+    process.add_mark(fmt.MARK_REFUSED, 0, a=process.name("app:fast"), b=process.name("a cdef class"))
+    normal(process)
+    write_run(tmp_path, ["x"], spans="app:Engine.step=step;app:fast;app:missing=m")
+    analysis = analysed(tmp_path, process)
+    (doubt,) = [doubt for doubt in analysis.doubts if doubt.slug == "span-unused"]
+    assert "--span app:missing " in doubt.text
+    assert analysis.processes[0].refused == ("app:fast: a cdef class",)
+
+
+def test_a_pass_that_was_off_the_cpu_is_doubted(tmp_path: Path) -> None:
+    process = Process()
+    heap(process, took=3000 * MS)
+    assert "slow-walk" in slugs(analysed(tmp_path, process))
+
+
+def test_a_pass_at_the_usual_speed_is_not(tmp_path: Path) -> None:
+    process = Process()
+    heap(process)
+    assert "slow-walk" not in slugs(analysed(tmp_path, process))
+
+
+def test_what_the_limit_dropped_is_no_loss_and_is_said(tmp_path: Path) -> None:
+    process = Process()
+    process.add_state(0, (3, 0, 0))
+    process.add_pass(MS, 1000, 0)
+    process.add_state(20 * MS, (104, 0, 0), closing=True)
+    normal(process)
+    write_helper(tmp_path, [], dropped={f"{process.pid}-{process.opened}": {"spans": 7, "young_passes": 100}})
+    analysis = analysed(tmp_path, process)
+    assert analysis.processes[0].lost_passes == 0
+    assert {(loss.slug, loss.count) for loss in analysis.losses} == {
+        ("spans-dropped", 7),
+        ("passes-dropped", 100),
+    }
+
+
+def test_a_dead_collector_is_named(tmp_path: Path) -> None:
+    """Case 30: forked inside a pass of another thread; isenabled() says True, and nothing runs."""
+    process = Process()
+    process.add_mark(fmt.MARK_FORKED, 0, a=1)
+    process.add_mark(fmt.MARK_DEAD_COLLECTOR, 0)
+    normal(process)
+    assert "dead-collector" in slugs(analysed(tmp_path, process))
+
+
+def test_a_freeze_without_a_collect_is_doubted(tmp_path: Path) -> None:
+    process = Process()
+    process.add_mark(fmt.MARK_FREEZE, 0, a=5, flags=fmt.MARK_FLAG_SPLICE | fmt.MARK_FLAG_LATE)
+    normal(process)
+    analysis = analysed(tmp_path, process)
+    assert "frozen-garbage" in slugs(analysis)
+    assert any("requests may have been in flight" in event.text for event in analysis.processes[0].events)
+
+
+def test_a_session_whose_helper_died_is_not_called_running(tmp_path: Path) -> None:
+    process = Process()
+    normal(process)
+    write_helper(
+        tmp_path,
+        [],
+        ended=False,
+        pid=2**22 - 1,
+        start_ticks=1,
+        pid_namespace=os.stat("/proc/self/ns/pid").st_ino,
+    )
+    analysis = analysed(tmp_path, process)
+    assert not analysis.running
+    assert [loss.slug for loss in analysis.losses] == ["helper-died"]

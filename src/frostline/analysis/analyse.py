@@ -62,7 +62,9 @@ def analyse(session: Session, options: Options | None = None) -> Analysis:
         advice=advise(reports, missed, tuple(session.runs), verdict, str(session.path)),
         processes=reports,
         missed=missed,
-        doubts=doubts(reports, missed, session.losses, session.running, session.clock_error),
+        doubts=doubts(
+            reports, missed, session.losses, tuple(session.runs), session.running, session.clock_error
+        ),
         losses=session.losses,
         runs=tuple(session.runs),
         options=options,
@@ -161,7 +163,7 @@ def _lost(series: Series, what: str, at_attach: State | None, at_close: State | 
         counted += after[0] - before[0]
     inside = int(np.count_nonzero(series.passes["stop"] <= at_close.time))
     # A pass may be running at either reading: one more or less is no loss.
-    short = counted - inside
+    short = counted - inside - series.dropped_passes
     return max(lost, short if short > 1 else 0)
 
 

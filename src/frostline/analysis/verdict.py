@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from frostline.analysis.model import (
     Doubt,
+    FullPass,
     LabelStats,
     MissedProcess,
     Options,
     ProcessReport,
     Verdict,
 )
-from frostline.recording import Loss
+from frostline.recording import Loss, Run
 
 #: Under this share of the slow steps the collector is not what makes them slow.
 MINOR = 0.1
+
+#: ns an object: 1,000 is the most that was seen on cold caches.
+SLOWEST = 2_000
 
 COLLECTOR = "collector"
 NOT_COLLECTOR = "not-the-collector"
@@ -157,6 +161,7 @@ def doubts(
     processes: tuple[ProcessReport, ...],
     missed: tuple[MissedProcess, ...],
     losses: tuple[Loss, ...],
+    runs: tuple[Run, ...],
     running: bool,
     clock_error: int,
 ) -> tuple[Doubt, ...]:
@@ -167,7 +172,8 @@ def doubts(
         found.append(
             Doubt(
                 "processes-missed",
-                f"{len(python)} Python processes were not recorded: what they wait for or cause is not here",
+                f"{_counted(len(python), 'Python process was', 'Python processes were')} not recorded: "
+                "what they wait for or cause is not here",
             )
         )
     lost = sum(p.lost_passes for p in processes)
@@ -178,6 +184,8 @@ def doubts(
         found.append(Doubt("spans-lost", f"{spans:,} spans are missing from the recording"))
     for process in processes:
         found.extend(_process_doubts(process))
+    for target in _unused_spans(processes, runs):
+        found.append(Doubt("span-unused", f"--span {target} was asked for, and never put on a callable"))
     damaged = sum(loss.count for loss in losses if loss.slug == "records-damaged")
     if damaged:
         found.append(Doubt("records-damaged", f"{damaged:,} damaged records were left out"))
@@ -197,6 +205,23 @@ def doubts(
     return tuple(found)
 
 
+def _descheduled(one: FullPass) -> bool:
+    walked = one.walked.value or 0
+    # What finalizers do with what was found takes time of its own.
+    return walked >= 10_000 and one.reclaimed < walked / 100 and one.alone > SLOWEST * walked
+
+
+def _counted(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def _unused_spans(processes: tuple[ProcessReport, ...], runs: tuple[Run, ...]) -> list[str]:
+    """Spans that were asked for and that no process wrapped; refused ones are told with the reason."""
+    told = [text for process in processes for text in (*process.wrapped, *process.refused)]
+    asked = dict.fromkeys(span.partition("=")[0].strip() for run in runs for span in run.spans)
+    return [target for target in asked if target and not any(text.startswith(target) for text in told)]
+
+
 def _process_doubts(process: ProcessReport) -> list[Doubt]:
     found: list[Doubt] = []
     name = process.name
@@ -207,6 +232,15 @@ def _process_doubts(process: ProcessReport) -> list[Doubt]:
                 "other-callbacks",
                 f"{name}: {milliseconds(others)} of {milliseconds(process.pause_total)} of its pauses were "
                 f"other tools' callbacks: {', '.join(process.other_callbacks[:3])}",
+            )
+        )
+    slow = [p for p in process.full_passes if _descheduled(p)]
+    if slow:
+        found.append(
+            Doubt(
+                "slow-walk",
+                f"{name}: {_counted(len(slow), 'full pass', 'full passes')} took over "
+                f"{SLOWEST / 1000:g} us for each object walked: the process was off the CPU, or its heap was swapped out",
             )
         )
     if process.series.free_threaded:

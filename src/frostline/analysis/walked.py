@@ -31,8 +31,8 @@ FEW_PASSES_BEFORE = 40
 HOW_EXACT = "as the interpreter says"
 HOW_YOUNG = "net container allocations, from gc.get_count() at the pass's start"
 HOW_FULL = (
-    "net container allocations since the interpreter started, less what was reclaimed and frozen; "
-    "at most: deaths are not all counted"
+    "net container allocations since the interpreter started, less what was reclaimed and frozen "
+    "(at most: deaths are not all counted)"
 )
 
 
@@ -87,6 +87,7 @@ def heap_model(series: Series, parent: HeapModel | None, alone: Int64) -> HeapMo
 
     base = _base(series, parent)
     lost = series.words.get("lost_passes", 0) + series.damaged.get("passes", 0)
+    lost += series.dropped_passes
     if base is None or lost:
         walked = _corrected_by_freeze(series, walked, exact)
         walked = _plausible(walked, exact, alone, generation)

@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from frostline.analysis import Analysis, Options, analyse
-from frostline.recording import merge, newest_session, read_session, seal
-from frostline.recording.session import Progress, Session
+from frostline.recording import Session, merge, newest_session, read_session, seal
+from frostline.recording.session import Progress
 from frostline.report import report as text_report
 from frostline.report import to_json, write, write_csv
 

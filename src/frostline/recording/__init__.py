@@ -2,8 +2,9 @@
 
 from frostline.recording.loss import Loss
 from frostline.recording.model import Mark, Series
+from frostline.recording.notes import ProcessSeen, Run, Session
 from frostline.recording.seal import Sealed, seal
-from frostline.recording.session import ProcessSeen, Run, Session, merge, newest_session, read_session
+from frostline.recording.session import merge, newest_session, read_session
 
 __all__ = [
     "Loss",

@@ -19,7 +19,7 @@ def note_gaps(series: Series, segments: list[Segment], losses: Losses) -> None:
         losses.add("segment-missing", message, folder, 0, series.pid, series.series)
         series.names = {}
     missing = max(numbers) + 1 - len(numbers) - (0 not in numbers)
-    if missing > 0 and not series.words.get("dropped_spans"):
+    if missing > 0 and not series.words.get("dropped_spans") and not series.dropped_passes:
         message = f"{missing} segments between the first and the last are missing"
         losses.add("segment-missing", message, folder, 0, series.pid, series.series)
 
@@ -44,6 +44,9 @@ def note_losses(series: Series, path: Path, losses: Losses) -> None:
     if 0 < dropped <= 2**40:
         message = f"the {dropped} oldest spans were dropped to stay within the retention limit"
         losses.add("spans-dropped", message, path, dropped, pid, number)
+    if series.dropped_passes:
+        message = f"the {series.dropped_passes} oldest young passes were dropped to stay within the limit"
+        losses.add("passes-dropped", message, path, series.dropped_passes, pid, number)
     if series.words.get("off_reason") and series.words.get("state") == fmt.STATE_OFF:
         reasons = dict(meanings.OFF_REASONS)
         reason = reasons.get(series.words["off_reason"], "an unknown reason")

@@ -55,6 +55,8 @@ class Series:
     #: Records that were lost, by what is known of them: region label -> count.
     unfinished: dict[str, int] = field(default_factory=dict)
     damaged: dict[str, int] = field(default_factory=dict)
+    #: Young passes that were dropped to stay within the retention limit.
+    dropped_passes: int = 0
     bytes: int = 0
     segments: int = 0
     live: bool = False

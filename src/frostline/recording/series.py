@@ -34,6 +34,7 @@ def read_series(
     live: Callable[[Path], bool],
     fallback: Callable[[Path], Path | None],
     progress: Progress | None = None,
+    dropped: dict[tuple[int, int], tuple[int, int]] | None = None,
 ) -> Series | None:
     """Reads the segments of one series, in order. None when none of them can be read.
 
@@ -50,6 +51,8 @@ def read_series(
     first = segments[0]
     series = Series(first.pid, first.series, first.interpreter)
     _take_header(series, first)
+    spans_dropped, series.dropped_passes = (dropped or {}).get((series.pid, series.series), (0, 0))
+    series.words["dropped_spans"] = series.words.get("dropped_spans", 0) + spans_dropped
     note_gaps(series, segments, losses)
     sane = _TimeRange(series)
     capacity = dict.fromkeys(RECORD_SIZE, 0)

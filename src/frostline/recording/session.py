@@ -3,80 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from frostline import format as fmt
 from frostline.errors import FrostlineError
 from frostline.recording.loss import Loss, Losses
 from frostline.recording.model import Series
-from frostline.recording.segment import FILE_NAME, open_file
+from frostline.recording.notes import ProcessSeen, Session, read_notes
+from frostline.recording.segment import FILE_NAME
 from frostline.recording.series import read_series, shift
 
 #: Called with bytes read and bytes in all.
 Progress = Callable[[int, int], None]
 
-_MAX_JSON = 16 * 1024 * 1024
 #: More segments than this in one folder is not a session.
 _MAX_FILES = 500_000
-
-
-@dataclass(frozen=True)
-class ProcessSeen:
-    """One process as the helper saw it from outside."""
-
-    pid: int
-    parent: int
-    first_seen: int
-    last_seen: int
-    arguments: tuple[str, ...]
-    title: str
-    executable: str
-    python: bool
-    recorded: bool
-    missed: str
-    detail: str
-    exit: int | None
-    session: int = 0
-
-
-@dataclass(frozen=True)
-class Run:
-    """One ``frostline run`` that wrote into the session."""
-
-    pid: int
-    command: tuple[str, ...]
-    policy: str
-    started: int
-    started_realtime: int
-    boot_id: str
-    host: str
-    cpus: int
-
-
-@dataclass
-class Session:
-    """What was read. ``losses`` says what was not."""
-
-    path: Path
-    series: list[Series] = field(default_factory=list)
-    runs: list[Run] = field(default_factory=list)
-    processes: list[ProcessSeen] = field(default_factory=list)
-    #: (kind, at, detail) of a READY that the helper saw.
-    ready: tuple[str, int, str] | None = None
-    losses: tuple[Loss, ...] = ()
-    #: The helper was still at work when this was read.
-    running: bool = False
-    #: Largest error of the clock when sessions were merged, ns; 0 for one session.
-    clock_error: int = 0
-
-    @property
-    def bytes(self) -> int:
-        return sum(series.bytes for series in self.series)
 
 
 @dataclass(frozen=True)
@@ -163,7 +107,7 @@ def read_session(path: Path | str, progress: Progress | None = None) -> Session:
     session = Session(path=folder)
     active = files.active
     if folder.is_dir():
-        _read_notes(session, folder, losses)
+        read_notes(session, folder, losses)
 
     def live(file: Path) -> bool:
         return active is not None and file.parent == active
@@ -183,7 +127,7 @@ def read_session(path: Path | str, progress: Progress | None = None) -> Session:
             progress(done, max(done, files.size))
 
     for key in sorted(files.by_series, key=lambda k: (k[1], k)):
-        series = read_series(sorted(files.by_series[key]), losses, live, sealed, read)
+        series = read_series(sorted(files.by_series[key]), losses, live, sealed, read, session.dropped)
         if series is not None:
             session.series.append(series)
     session.losses = losses.all()
@@ -224,89 +168,6 @@ def _inherit_names(series: list[Series]) -> None:
         if parent is not None and parent is not child:
             for number, text in parent.names.items():
                 child.names.setdefault(number, text)
-
-
-# --- what run and the helper wrote ----------------------------------------------------
-def _read_notes(session: Session, folder: Path, losses: Losses) -> None:
-    for path in sorted(folder.glob("run-*.json")):
-        data = _json(path, losses)
-        if data is not None:
-            session.runs.append(
-                Run(
-                    pid=_int(data, "pid"),
-                    command=_texts(data, "command"),
-                    policy=_text(data, "policy"),
-                    started=_int(data, "started_monotonic_ns"),
-                    started_realtime=_int(data, "started_realtime_ns"),
-                    boot_id=_text(data, "boot_id"),
-                    host=_text(data, "host"),
-                    cpus=_int(data, "cpus"),
-                )
-            )
-    for path in sorted(folder.glob("helper-*.json")):
-        data = _json(path, losses)
-        if data is None:
-            continue
-        session.running = session.running or data.get("ended") is False
-        processes = data.get("processes")
-        for item in processes if isinstance(processes, list) else []:
-            if isinstance(item, dict):
-                session.processes.append(_process(item))
-        ready = data.get("ready")
-        if isinstance(ready, dict):
-            session.ready = (_text(ready, "kind"), _int(ready, "at_ns"), _text(ready, "detail"))
-        warnings = data.get("warnings")
-        for warning in warnings if isinstance(warnings, list) else []:
-            losses.add("helper-warning", str(warning)[:500], path)
-
-
-def _process(item: dict[str, Any]) -> ProcessSeen:
-    code = item.get("exit")
-    return ProcessSeen(
-        pid=_int(item, "pid"),
-        parent=_int(item, "parent"),
-        first_seen=_int(item, "first_seen_ns"),
-        last_seen=_int(item, "last_seen_ns"),
-        arguments=_texts(item, "argv"),
-        title=_text(item, "title"),
-        executable=_text(item, "executable"),
-        python=item.get("python") is True,
-        recorded=item.get("recorded") is True,
-        missed=_text(item, "missed"),
-        detail=_text(item, "detail"),
-        exit=code if isinstance(code, int) and not isinstance(code, bool) else None,
-    )
-
-
-def _json(path: Path, losses: Losses) -> dict[str, Any] | None:
-    try:
-        descriptor = open_file(path)
-        with os.fdopen(descriptor, "rb") as file:
-            raw = file.read(_MAX_JSON + 1)
-        if len(raw) > _MAX_JSON:
-            raise ValueError("it is larger than any that we write")
-        data = json.loads(raw)
-        if not isinstance(data, dict):
-            raise ValueError("it holds no object")
-    except (OSError, ValueError, RecursionError) as error:
-        losses.add("note-damaged", f"cannot read this file: {str(error)[:200]}", path)
-        return None
-    return data
-
-
-def _int(data: dict[str, Any], key: str) -> int:
-    value = data.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else 0
-
-
-def _text(data: dict[str, Any], key: str) -> str:
-    value = data.get(key)
-    return value if isinstance(value, str) else ""
-
-
-def _texts(data: dict[str, Any], key: str) -> tuple[str, ...]:
-    value = data.get(key)
-    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
 
 
 # --- several sessions -----------------------------------------------------------------

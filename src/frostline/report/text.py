@@ -130,7 +130,11 @@ def _generations(analysis: Analysis) -> Iterator[Block]:
     for process in analysis.processes:
         for i, g in enumerate(process.generations):
             if g.walked.value is not None and not g.walked.exact:
-                hows.setdefault(g.walked.how, set()).add(g.generation)
+                how, _, partial = g.walked.how.partition("; ")
+                how += (
+                    "; passes of which nothing is known are not in the sums" if "unknown" in partial else ""
+                )
+                hows.setdefault(how, set()).add(g.generation)
             rows.append(
                 (
                     process.name if i == 0 else "",
