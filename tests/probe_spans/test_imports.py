@@ -166,6 +166,38 @@ def test_other_finders_before_and_behind(interpreter: Interpreter, package: Path
 
 
 @every_interpreter
+def test_a_tool_that_patches_the_loader_it_finds(interpreter: Interpreter, package: Path) -> None:
+    """As ddtrace does with get_code, and others with exec_module: theirs runs, around the original."""
+    out = python(
+        interpreter,
+        package,
+        """
+        import importlib.machinery, importlib.util, sys
+        from frostline.probe import imports
+        calls, got = [], []
+        class Finder:
+            busy = False
+            def find_spec(self, name, path=None, target=None):
+                if name != "pkg.mod" or self.busy: return None
+                self.busy = True
+                try: spec = importlib.util.find_spec(name)
+                finally: self.busy = False
+                loader = spec.loader
+                get_code, create, execute = loader.get_code, loader.create_module, loader.exec_module
+                loader.get_code = lambda name: (calls.append("code"), get_code(name))[1]
+                loader.create_module = lambda spec: (calls.append("create"), create(spec))[1]
+                loader.exec_module = lambda module: (calls.append("exec"), execute(module))[1]
+                return spec
+        imports.watch("pkg.mod", got.append)
+        sys.meta_path.insert(0, Finder())
+        import pkg.mod
+        print(*calls, got == [pkg.mod], type(pkg.mod.__loader__) is importlib.machinery.SourceFileLoader)
+        """,
+    )
+    assert out == "create exec code True True\n"
+
+
+@every_interpreter
 def test_a_finder_that_keeps_the_module_to_itself_is_found_by_the_sweep(
     interpreter: Interpreter, package: Path
 ) -> None:

@@ -266,7 +266,7 @@ def _ask_the_others(
 class _Proxy:
     """Stands in for a loader until the module's body is about to run."""
 
-    __slots__ = ("_loader", "_name")
+    # No slots: what a tool puts in the place of our methods is kept here.
     _loader: "Any"
     _name: str
 
@@ -278,10 +278,18 @@ class _Proxy:
     __class__ = property(lambda self: self._loader.__class__)
 
     def __getattr__(self, attribute: str) -> "Any":
+        if attribute == "get_code" and getattr(sys, "argv", [])[:1] == ["-m"]:
+            # The start of python -m, which sets argv right later. Not a method of ours: ddtrace
+            # takes a loader's get_code and puts its own in the place, and must get the loader's.
+            _runs_as_main(self._name)
         return getattr(self._loader, attribute)
 
     def __setattr__(self, attribute: str, value: object) -> None:
-        setattr(self._loader, attribute, value)
+        # A method of ours that was taken and replaced calls us: it must not end up behind us.
+        if attribute in type(self).__dict__:
+            object.__setattr__(self, attribute, value)
+        else:
+            setattr(self._loader, attribute, value)
 
     def __repr__(self) -> str:
         return repr(self._loader)
@@ -299,15 +307,8 @@ def _restore(proxy: _Proxy, module: "Any") -> None:
 
 
 class _Loader(_Proxy):
-    __slots__ = ()
-
     def create_module(self, spec: object) -> "Any":
         return self._loader.create_module(spec)
-
-    def get_code(self, name: str) -> "Any":
-        if getattr(sys, "argv", [])[:1] == ["-m"]:  # the start of python -m, which sets it right later
-            _runs_as_main(self._name)
-        return self._loader.get_code(name)
 
     def exec_module(self, module: object) -> None:
         _restore(self, module)
@@ -318,7 +319,6 @@ class _Loader(_Proxy):
 class _OldLoader(_Proxy):
     """For a loader that has only ``load_module``: the module gets its spec after that has run."""
 
-    __slots__ = ("_spec",)
     _spec: "ModuleSpec | None"
 
     def __init__(self, name: str, loader: object, spec: "ModuleSpec") -> None:
