@@ -129,7 +129,7 @@ def test_a_live_target_keeps_writing_while_its_segments_move(tmp_path: Path) -> 
 def test_spans_go_first_then_young_passes_and_full_ones_never(tmp_path: Path) -> None:
     full = [(i, i + 1, 2, layout.PASS_FULL) for i in range(1, 100)]
     young = [(i, i + 1, 0, 0) for i in range(1, 900)]
-    explicit = [(5, 6, 0, layout.PASS_EXPLICIT)]
+    explicit = [(5, 6, 0, layout.PASS_EXPLICIT), (7, 8, 0, layout.PASS_FROSTLINE)]
     write_passes(tmp_path / _name(0), [(1, 2, 0, 0)])
     write_spans(tmp_path / _name(1), 1000)
     write_passes(tmp_path / _name(2), [*young, *explicit, *full])
@@ -145,7 +145,7 @@ def test_spans_go_first_then_young_passes_and_full_ones_never(tmp_path: Path) ->
     tight = retention.Retention(str(tmp_path), 1)
     assert tight.apply({})
     assert not (tmp_path / _name(3)).exists()
-    assert tight.dropped == {f"{OTHERS_PID}-77": {"spans": 1000, "young_passes": len(young)}}
+    assert tight.dropped == {f"{OTHERS_PID}-77": {"spans": 1000, "young_passes": len(young) + 1}}
     kept = (tmp_path / _name(2)).read_bytes()
     header = segments.parse_header(kept[: layout.HEADER_SIZE])
     assert header is not None and header.regions[0].capacity == 100
@@ -214,3 +214,25 @@ def test_a_process_with_an_odd_name_is_read(tmp_path: Path) -> None:
         wait_for(lambda: (now := proc.stat(process.pid)) is None or not now.alive, "it is a zombie")
         process.wait()
     assert proc.stat(process.pid) is None
+
+
+def test_a_living_recorder_is_told_that_what_was_moved_no_longer_counts(tmp_path: Path) -> None:
+    """Or it would stop at its own limit although there is room."""
+    code = (
+        "import gc, sys\n"
+        "for _ in range(6000): gc.collect(0)\n"
+        "print('half', flush=True); sys.stdin.readline()\n"
+    )
+    limit = 8 << 20
+    options = ("--retention", "8M")
+    with running(tmp_path, sys.executable, "-c", code, options=options) as process:
+        assert process.stdout is not None and process.stdout.readline() == "half\n"
+        (path,) = (tmp_path / "rec" / "active").glob("*.0000.flr")
+
+        def raised() -> bool:
+            words = segments.read_words(str(path))
+            moved = sum(p.stat().st_size for p in (tmp_path / "rec").glob("*.flr"))
+            return words is not None and moved > 0 and words["retention"] == limit + moved
+
+        wait_for(raised, "the limit is raised by what was moved")
+        process.communicate("\n", timeout=30)

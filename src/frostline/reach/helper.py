@@ -19,7 +19,7 @@ from frostline.reach import facts, proc, segments
 from frostline.reach.boundary import Boundary
 from frostline.reach.launch import HELPER_TITLE
 from frostline.reach.ready import Ready
-from frostline.reach.retention import Retention, longest_pass
+from frostline.reach.retention import Retention, allow, longest_pass
 from frostline.reach.sealing import Sealer, active_folder, discard, remove_active, writer_lives
 from frostline.reach.session import write_json
 from frostline.reach.tree import Process, Tree
@@ -116,7 +116,10 @@ class Helper:
             self.boundary.step(list(self.tree.members.values()))
 
     def _seal(self) -> None:
-        self.sealer.round(writer_lives)
+        if self.sealer.round(writer_lives) and self.retention.limit:
+            for name, path in segments.listing(active_folder(self.session)).items():
+                if name.segment == 0 and name[:3] in self.sealer.moved:
+                    allow(path, self.retention.limit + self.sealer.moved[name[:3]])
         listing = segments.listing(self.session)
         self.tree.match(listing)  # some came, wrote and went since the last look
         self._scan(listing)

@@ -19,7 +19,7 @@ _START = _PASS_NAMES.index("start")
 _STOP = _PASS_NAMES.index("stop")
 _GENERATION = _PASS_NAMES.index("generation")
 _FLAGS = _PASS_NAMES.index("flags")
-_KEEP = layout.PASS_FULL | layout.PASS_EXPLICIT | layout.PASS_FROSTLINE
+_KEEP = layout.PASS_FULL | layout.PASS_FROSTLINE
 
 
 class Retention:
@@ -39,7 +39,7 @@ class Retention:
         sealed = segments.listing(self.session)
         sizes: dict[tuple[int, int, int], int] = {}
         for name, path in [*sealed.items(), *active.items()]:
-            sizes[name[:3]] = sizes.get(name[:3], 0) + _size(path)
+            sizes[name[:3]] = sizes.get(name[:3], 0) + segments.size(path)
         changed = False
         for series, total in sizes.items():
             if total > self.limit:
@@ -76,7 +76,7 @@ class Retention:
         return size
 
     def _compact(self, name: SegmentName, path: str, region: Region) -> int:
-        """Writes a segment of passes again with the full and the explicit ones alone."""
+        """Writes a segment of passes again with the full ones alone."""
         self._compacted.add(name)
         try:
             with open(path, "rb") as file:
@@ -102,11 +102,20 @@ class Retention:
         return len(data) - len(page)
 
 
-def _size(path: str) -> int:
+def allow(path: str, limit: int) -> None:
+    """Tells a recorder how much it may have written in all, by its live words.
+
+    The recorder stops at its limit, for the time when nobody takes anything away. What has been
+    moved no longer counts: without this it would stop although there is room, and lose the full
+    passes that the limit never drops.
+    """
     try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
+        with open(path, "r+b") as file, mmap.mmap(file.fileno(), layout.HEADER_SIZE) as page:
+            words = memoryview(page).cast("Q")
+            words[layout.WORD["retention"]] = limit
+            words.release()
+    except (OSError, ValueError):
+        pass  # it has gone
 
 
 def _records(data: "bytes | mmap.mmap", region: Region) -> "Iterator[tuple[bytes, tuple[int, ...]]]":

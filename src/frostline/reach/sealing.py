@@ -93,6 +93,8 @@ class Sealer:
 
     def __init__(self, session: str) -> None:
         self.session = session
+        #: Bytes moved of each series.
+        self.moved: dict[tuple[int, int, int], int] = {}
         self._full: set[SegmentName] = set()
 
     def round(self, alive: Callable[[str, SegmentName], bool]) -> int:
@@ -118,7 +120,12 @@ class Sealer:
                 ready = [path for _, path in members]
             else:
                 ready = self._finished(members)
-            moved += sum(move(path, self.session) for path in ready)
+            for path in ready:
+                size = segments.size(path)
+                if move(path, self.session):
+                    moved += 1
+                    key = members[0][0][:3]
+                    self.moved[key] = self.moved.get(key, 0) + size
         return moved
 
     def _finished(self, members: list[tuple[SegmentName, str]]) -> list[str]:

@@ -159,3 +159,11 @@ def _unescaped(text: str) -> str:
         else:
             out.append(character)
     return "".join(out)
+
+
+def size(path: str) -> int:
+    """A file's size, 0 if it is not there."""
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
