@@ -361,3 +361,44 @@ def test_sigchld_that_is_ignored_is_no_problem(tmp_path: Path) -> None:
         check=False,
     )
     assert ended.returncode == 4
+
+
+def _can_unshare() -> bool:
+    unshare = shutil.which("unshare")
+    command = [unshare or "", "--pid", "--fork", "--mount-proc", "true"]
+    return bool(unshare) and subprocess.run(command, capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not _can_unshare(), reason="no right to make a pid namespace")
+def test_as_pid_1_nothing_is_lost_with_the_container(tmp_path: Path) -> None:
+    code = "import os, gc, time; gc.collect(); print(os.getpid()); time.sleep(0.5)"
+    done = subprocess.run(
+        [
+            "unshare",
+            "--pid",
+            "--fork",
+            "--mount-proc",
+            *FROSTLINE,
+            "run",
+            "-o",
+            "rec",
+            "--",
+            PYTHON,
+            "-c",
+            code,
+        ],
+        env=environment(tmp_path),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (0, "1\n")
+    # The kernel killed the helper with the namespace: what was written is in the session itself.
+    assert list((tmp_path / "rec/live").glob("1-*.flr"))
+    (helper,) = notes(tmp_path / "rec", "helper")
+    assert helper["ended"] is False and "PID 1" in helper["warnings"][0]
+    from frostline.recording import read_session
+
+    (series,) = read_session(tmp_path / "rec").series
+    assert len(series.passes) >= 1

@@ -1,5 +1,6 @@
 """Telling every recorded process of the tree that start-up has ended."""
 
+import contextlib
 import time
 from typing import Any
 
@@ -67,6 +68,9 @@ class Boundary:
         except FrostlineError as error:
             self._note(process, "none", error.message)
             return
+        if not box.locked(0.0):
+            box.__exit__()
+            return  # a command is asking: at the next look
         try:
             number = box.request(layout.OP_BOUNDARY)
         except FrostlineError as error:
@@ -99,12 +103,21 @@ class Boundary:
             self._note(asked.process, "none", "it ended before it answered")
         elif waited > _WAIT:
             self._note(asked.process, "none", "no answer: its main thread is in C")
+            self._leave_to_others(asked)
             if waited < _LATE:
                 return
         else:
             return
         self._asked.remove(asked)
         asked.box.__exit__()
+
+    def _leave_to_others(self, asked: _Asked) -> None:
+        """A request that waits must not shut the commands out; asked again once theirs is answered."""
+        asked.box.unlock()
+        last = asked.box.word("request")
+        if last != asked.number and asked.box.word("reply") == last:
+            with contextlib.suppress(FrostlineError, OSError):
+                asked.number = asked.box.request(layout.OP_BOUNDARY)
 
     def _note(self, process: Process, reply: str, detail: str) -> None:
         key = process.pid, process.start_ticks

@@ -149,6 +149,10 @@ class Mailbox:
             else:
                 return True
 
+    def unlock(self) -> None:
+        """Lets other callers ask."""
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+
 
 def send(path: str, op: int, args: tuple[int, ...] = (), timeout: float = 2.0, pid: int = 0) -> Reply:
     """Asks one process and waits for its answer.
