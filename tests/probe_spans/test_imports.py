@@ -25,6 +25,8 @@ FILES = {
     "pkg/__main__.py": "import pkg.mod\nsource = __spec__.loader.get_source(__spec__.name)\n"
     "print('source' in source, pkg.mod.f())\ndef f(): return 1\nf()\n",
     "space/inside.py": "def f(): return 4\n",
+    "pkg/embeds.py": "from frostline.probe import imports\nimports.watch(__name__, GOT.append)\n"
+    "print(hasattr(GOT[0], 'late'))\ndef late(): pass\n",
 }
 
 
@@ -220,6 +222,24 @@ def test_a_finder_that_keeps_the_module_to_itself_is_found_by_the_sweep(
         """,
     )
     assert out == "['nowhere'] True ['nowhere'] 1\n"
+
+
+@every_interpreter
+def test_a_module_that_is_being_imported_is_seen_again_by_the_sweep(
+    interpreter: Interpreter, package: Path
+) -> None:
+    out = python(
+        interpreter,
+        package,
+        """
+        import builtins
+        from frostline.probe import imports
+        got = builtins.GOT = []
+        import pkg.embeds
+        print(imports.sweep(), got == [pkg.embeds] * 2, hasattr(got[1], "late"))
+        """,
+    )
+    assert out == "False\n[] True True\n"
 
 
 @every_interpreter

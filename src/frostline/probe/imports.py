@@ -32,7 +32,10 @@ PRESET_MODULES = {
     "asgi": (
         "uvicorn.protocols.http.h11_impl",
         "uvicorn.protocols.http.httptools_impl",
+        "uvicorn.protocols.http.zttp_impl",
+        "uvicorn.protocols.http.zttp_h2_impl",
         "hypercorn.asyncio.task_group",
+        "hypercorn.trio.task_group",
         "gunicorn.asgi.protocol",
     ),
     "wsgi": (
@@ -52,6 +55,7 @@ PRESET_MODULES = {
         "sglang.srt.managers.scheduler",
         "sglang.srt.managers.tp_worker",
         "sglang.srt.managers.detokenizer_manager",
+        "sglang.srt.managers.tokenizer_manager",
     ),
     "dynamo": (
         "dynamo.frontend.vllm_processor",
@@ -86,7 +90,9 @@ def watch(name: str, callback: "Callable[[object], object]") -> None:
         sys.meta_path.insert(0, _finder)
     module = sys.modules.get(name)
     if module is not None:
-        _seen.add(name)
+        # One that is still being imported lacks names: sweep() comes back to it.
+        if not getattr(getattr(module, "__spec__", None), "_initializing", False):
+            _seen.add(name)
         _call(callback, module)
 
 

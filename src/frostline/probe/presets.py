@@ -21,8 +21,12 @@ PRESETS: "dict[str, dict[str, tuple[tuple[str, str], ...]]]" = {
         # request to the application's return. Websockets and lifespan take other ways.
         "uvicorn.protocols.http.h11_impl": (("RequestResponseCycle.run_asgi", _REQUEST),),
         "uvicorn.protocols.http.httptools_impl": (("RequestResponseCycle.run_asgi", _REQUEST),),
+        # These two, and Hypercorn on trio, were read and not run.
+        "uvicorn.protocols.http.zttp_impl": (("RequestResponseCycle.run_asgi", _REQUEST),),
+        "uvicorn.protocols.http.zttp_h2_impl": (("RequestResponseCycle.run_asgi", _REQUEST),),
         # Lifespan does not come this way; a websocket does, for its whole life.
         "hypercorn.asyncio.task_group": (("_handle", _REQUEST),),
+        "hypercorn.trio.task_group": (("_handle", _REQUEST),),
         "gunicorn.asgi.protocol": (
             ("ASGIProtocol._handle_http_request", _REQUEST),
             ("ASGIProtocol._handle_http2_request", _REQUEST),
@@ -70,6 +74,9 @@ PRESETS: "dict[str, dict[str, tuple[tuple[str, str], ...]]]" = {
         "sglang.srt.managers.tp_worker": (("TpModelWorker.forward_batch_generation", "execute model"),),
         "sglang.srt.managers.detokenizer_manager": (
             ("DetokenizerManager.handle_batch_token_id_out", "detokenize"),
+        ),
+        "sglang.srt.managers.tokenizer_manager": (
+            ("TokenizerManager._handle_batch_output", "process outputs"),
         ),
     },
     # Dynamo 1.6.1: the front end with the vLLM or SGLang chat processor. Its HTTP server is

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 #: request must not fill the recording with them.
 LABEL_LIMIT = 4096
 _OVERFLOW = "(more labels)"
+_TEXT_LIMIT = 200
 _labels: "dict[str, int]" = {}
 _marked: "set[tuple[int, str, str]]" = set()
 
@@ -221,6 +222,8 @@ def label_id(recorder: "Recorder", label: str) -> int:
 
 def mark(recorder: "Recorder", kind: int, target: str, text: str) -> None:
     """Once for each target, however many objects are wrapped."""
+    if len(text) > _TEXT_LIMIT:
+        text = text[: _TEXT_LIMIT - 3] + "..."  # the recorder keeps the end of what is too long
     key = (kind, target, text)
     if key not in _marked and len(_marked) < LABEL_LIMIT:
         _marked.add(key)
