@@ -104,7 +104,9 @@ def test_the_hook_calls_back_and_leaves_the_module_as_it_was(interpreter: Interp
         assert isinstance(spec.loader, bare) and spec.loader.get_source("pkg.broken").startswith("def f")
         assert spec.loader.path == spec.origin and spec.loader.is_package("pkg.broken") is False
         assert importlib.util.find_spec("nowhere") is None
-        assert imports.sweep() == ["pkg.broken", "space", "_sha2", "nowhere"] or True
+        missing = imports.sweep()
+        assert {"pkg.broken", "nowhere"} <= set(missing) and "space" not in missing
+        assert space in got                               # a namespace package is found by the sweep
         for name in list(imports._watched): imports.unwatch(name, got.append)
         assert sys.meta_path == finders
         """,
@@ -306,7 +308,6 @@ def test_spans_from_the_environment(interpreter: Interpreter, tmp_path: Path, pa
         tmp_path,
         f"""
         import sys; sys.path.insert(0, {str(package)!r})
-        assert "frostline.probe.spans" not in sys.modules or True
         import pkg.other, pkg.lazy, space.inside, importlib
         assert pkg.other.g() == 2 and pkg.other.f is pkg.mod.f
         assert pkg.lazy.f() == 3 and space.inside.f() == 4
