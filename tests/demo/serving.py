@@ -32,7 +32,7 @@ class Server:
     """``python -m frostline.demo serve`` at a scale that tests can afford."""
 
     def __init__(
-        self, folder: Path, *, scale: float = 0.02, workers: int = 1, tethered: bool = False
+        self, folder: Path, *, scale: float = 0.02, workers: int = 1, tethered: bool = False, policy: str = ""
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.announce = folder / "url"
@@ -46,7 +46,9 @@ class Server:
             stdin=subprocess.PIPE if tethered else subprocess.DEVNULL,
             stdout=self.log,
             stderr=subprocess.STDOUT,
-            env=os.environ | {"TMPDIR": str(self.temporary)},
+            env=os.environ
+            | {"TMPDIR": str(self.temporary)}
+            | ({"FROSTLINE_POLICY": policy} if policy else {}),
         )
         self._family: dict[int, psutil.Process] = {}
 

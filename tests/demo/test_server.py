@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from frostline.demo.heap import TRACKED
 from tests.demo.serving import Server, events
 
 PROMPT = {"prompt": "how deep is the frost line?", "max_tokens": 24, "seed": 7}
@@ -111,5 +112,15 @@ def test_not_ready_before_every_process_is(start: Callable[..., Server]) -> None
             assert json.loads(body)["status"] == "starting"
             assert server.ask("/v1/completions", PROMPT)[0] in (200, 503)
     assert set(statuses) == {503, 200}
-    assert [role for role, *_ in server.wait_ready()["processes"]].count("Worker") == 2
+    processes = server.wait_ready()["processes"]
+    assert [role for role, *_ in processes].count("Worker") == 2
+    for role, _, _, tracked, _ in processes:
+        assert tracked == pytest.approx(0.3 * TRACKED[role], rel=0.02)  # the heaps of A2, to scale
     assert list(server.temporary.iterdir()) == []  # the sockets' names went once all were connected
+
+
+def test_every_process_is_frozen_before_ready(start: Callable[..., Server]) -> None:
+    server = start(policy="freeze")
+    for _, _, _, tracked, frozen in server.wait_ready()["processes"]:
+        assert frozen == pytest.approx(tracked, rel=0.1)
+    assert _text(server, PROMPT)

@@ -95,7 +95,14 @@ def test_both_arms_side_by_side(show: Show) -> None:
     assert show.process.wait(120) == 0, show.log.read_text()
     show.nothing_left()
     text = show.log.read_text()
-    for expected in ("response p99", "full passes", "Worker", "EngineCore", "APIServer"):
+    for expected in (
+        "response p99",
+        "full passes",
+        "Worker",
+        "EngineCore",
+        "APIServer",
+        "used by other programs",
+    ):
         assert expected in text
     for arm in ("stock", "freeze"):
         assert str(show.recordings / f"{arm}.txt") in text
@@ -106,8 +113,14 @@ def test_both_arms_side_by_side(show: Show) -> None:
         assert {"engine step", "execute model", "request"} <= spans
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("stage", ["stock: starting", "stock: under load", "freeze: starting"])
+@pytest.mark.parametrize(
+    ("stage", "number"),
+    [
+        ("stock: starting", signal.SIGINT),
+        ("stock: under load", signal.SIGTERM),
+        ("freeze: starting", signal.SIGINT),
+    ],
+)
 def test_interrupted_it_leaves_nothing(show: Show, stage: str, number: signal.Signals) -> None:
     show.says(stage)
     show.look()

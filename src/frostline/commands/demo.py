@@ -53,8 +53,8 @@ def demo(
     if folder.exists():
         raise click.BadParameter(f"{folder} exists; name a new folder", param_hint="--output")
     console.print(
-        f"The reference server (a stand-in for an LLM server), twice {seconds:.0f} s under {rate:g} "
-        "requests a second:\nstock, then with the policy `freeze`. Ctrl-C leaves nothing behind."
+        f"The reference server, a stand-in for an LLM server, under {rate:g} requests a second,\n"
+        f"{seconds:.0f} s stock and {seconds:.0f} s with the policy `freeze`. Ctrl-C leaves nothing behind."
     )
     analyses: list[Analysis] = []
 
