@@ -91,8 +91,10 @@ PARENT = (
 
 
 def _rows(tmp_path: Path) -> list[dict[str, object]]:
-    value = json.loads(frostline(tmp_path, "status", "rec", "--json").stdout)
-    rows: list[dict[str, object]] = value["rows"]
+    done = frostline(tmp_path, "status", "rec", "--json")
+    if done.returncode:
+        return []  # the session is not there yet
+    rows: list[dict[str, object]] = json.loads(done.stdout)["rows"]
     return rows
 
 
