@@ -26,15 +26,20 @@ def pauses_of(series: Series, parent: HeapModel | None = None) -> Pauses:
     the interpreter says (3.15); the rest is other tools' callbacks (case 53).
     """
     passes = series.passes
-    start: Int64 = passes["start"].astype(np.int64)
-    end: Int64 = np.where(passes["end"] > 0, passes["end"], passes["stop"])
-    begin: Int64 = np.where(passes["begin"] > 0, passes["begin"], start)
-    alone: Int64 = passes["stop"] - begin
+    start: Int64 = passes["start"]
+    end: Int64 = passes["stop"]
+    alone: Int64 = end - start
+    # Views and a broadcast zero where there are no other callbacks: millions of passes are cheap.
+    others: Int64 = np.broadcast_to(np.int64(0), len(passes))
+    if bool(np.any(passes["begin"])) or bool(np.any(passes["end"])):
+        end = np.where(passes["end"] > 0, passes["end"], passes["stop"])
+        begin = np.where(passes["begin"] > 0, passes["begin"], start)
+        alone = passes["stop"] - begin
+        others = (begin - start) + (end - passes["stop"])
     said = passes["duration"] >= 0
     # The interpreter's own figure lies inside what we saw; a larger one would be a damaged record.
-    own = np.minimum(np.rint(np.where(said, passes["duration"], 0) * 1e9).astype(np.int64), end - start)
-    alone = np.where(said, own, alone)
-    others: Int64 = (begin - start) + (end - passes["stop"])
+    own = np.rint(passes["duration"][said].astype(np.float64) * 1e9).astype(np.int64)
+    alone[said] = np.minimum(own, (end - start)[said])
     enabled = (passes["flags"] & fmt.PASS_DISABLED) == 0
     marked = (passes["flags"] & (fmt.PASS_EXPLICIT | fmt.PASS_FROSTLINE)) != 0
     automatic = enabled & (passes["threshold0"] > 0) & (passes["count0"] > passes["threshold0"]) & ~marked
@@ -92,7 +97,7 @@ def generation_stats(series: Series, pauses: Pauses, wall: int) -> tuple[Generat
         p50, p99, longest = quantiles(these, (0.5, 0.99, 1.0))
         total = int(these.sum())
         walked = _sum_walked(pauses.heap, which, generation)
-        reclaimed = int(series.passes["collected"][which].sum())
+        reclaimed = int(series.passes["collected"][which].sum(dtype=np.int64))
         found.append(
             GenerationStats(
                 generation=generation,

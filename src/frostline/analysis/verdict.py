@@ -240,7 +240,8 @@ def _process_doubts(process: ProcessReport) -> list[Doubt]:
             Doubt(
                 "slow-walk",
                 f"{name}: {_counted(len(slow), 'full pass', 'full passes')} took over "
-                f"{SLOWEST / 1000:g} us for each object walked: the process was off the CPU, or its heap was swapped out",
+                f"{SLOWEST / 1000:g} us for each object walked: the process was off the CPU, "
+                "or its heap was swapped out",
             )
         )
     if process.series.free_threaded:

@@ -42,17 +42,19 @@ class HeapModel:
 
     walked: Int64
     exact: Array
-    times: Int64
-    sizes: Int64
-    frozen: Int64
-    known: bool
+    #: When passes ended, and net growth up to then: None where the heap's size is unknown.
+    stops: Int64 | None = None
+    grown: Int64 | None = None
+    #: (time, what to add to the growth from then on, objects frozen from then on), in order.
+    shifts: tuple[tuple[int, int, int], ...] = ()
 
     def at(self, time: int) -> tuple[int, int] | None:
         """(tracked and not frozen, frozen by the host or us) at an instant; None if unknown."""
-        if not self.known:
+        if self.stops is None or self.grown is None:
             return None
-        i = int(np.searchsorted(self.times, time, "right")) - 1
-        return (int(self.sizes[i]), int(self.frozen[i])) if i >= 0 else (0, 0)
+        i = int(np.searchsorted(self.stops, time, "right")) - 1
+        _, offset, frozen = next(shift for shift in reversed(self.shifts) if shift[0] <= time)
+        return max(0, (int(self.grown[i]) if i >= 0 else 0) + offset), frozen
 
 
 def heap_model(series: Series, parent: HeapModel | None, alone: Int64) -> HeapModel:
@@ -66,7 +68,7 @@ def heap_model(series: Series, parent: HeapModel | None, alone: Int64) -> HeapMo
     empty = np.zeros(0, np.int64)
     incremental = (3, 14, 0) <= series.version < (3, 14, 5)
     if series.free_threaded or incremental or not series.hexversion:
-        return HeapModel(walked, exact, empty, empty, empty, False)
+        return HeapModel(walked, exact)
 
     count0 = np.maximum(passes["count0"], 0).astype(np.int64)
     collected = passes["collected"]
@@ -91,19 +93,14 @@ def heap_model(series: Series, parent: HeapModel | None, alone: Int64) -> HeapMo
     if base is None or lost:
         walked = _corrected_by_freeze(series, walked, exact)
         walked = _plausible(walked, exact, alone, generation)
-        return HeapModel(walked, exact, empty, empty, empty, False)
+        return HeapModel(walked, exact)
     full = np.flatnonzero((generation == 2) & ~exact)
-    offset, shifts = _freezes(series, base, grown)
-    walked[full] = np.maximum(
-        0, before[full] + count0[full] + _offsets(offset, shifts, passes["start"][full])
-    )
+    shifts = _freezes(series, base, grown)
+    size = before[full] + count0[full] + _offsets(shifts, passes["start"][full])
+    walked[full] = np.maximum(0, size)
     walked = _corrected_by_freeze(series, walked, exact)
     walked = _plausible(walked, exact, alone, generation)
-    times = np.concatenate((np.array([series.series], np.int64), passes["stop"]))
-    grown0 = np.concatenate((np.zeros(1, np.int64), grown))
-    sizes = np.maximum(0, grown0 + _offsets(offset, shifts, times))
-    frozen = _frozen_at(base, shifts, times)
-    return HeapModel(walked, exact, times, sizes, frozen, True)
+    return HeapModel(walked, exact, passes["stop"], grown, shifts)
 
 
 def _plausible(walked: Int64, exact: Array, alone: Int64, generation: Array) -> Int64:
@@ -129,11 +126,10 @@ def _base(series: Series, parent: HeapModel | None) -> tuple[int, int] | None:
     return (0, 0) if _from_start(series) else None
 
 
-def _freezes(series: Series, base: tuple[int, int], grown: Int64) -> tuple[int, list[tuple[int, int, int]]]:
-    """What to add to net growth: at first, and (time, new value, frozen) after each freeze and thaw."""
+def _freezes(series: Series, base: tuple[int, int], grown: Int64) -> tuple[tuple[int, int, int], ...]:
+    """What to add to net growth, and what is frozen, from the start and from each freeze and thaw on."""
     offset, frozen = base
-    start = offset
-    shifts: list[tuple[int, int, int]] = []
+    shifts = [(0, offset, frozen)]
     for mark in series.marks:
         if mark.kind not in (fmt.MARK_FREEZE, fmt.MARK_THAW):
             continue
@@ -147,18 +143,12 @@ def _freezes(series: Series, base: tuple[int, int], grown: Int64) -> tuple[int, 
             offset += frozen
             frozen = 0
         shifts.append((mark.stop, offset, frozen))
-    return start, shifts
+    return tuple(shifts)
 
 
-def _offsets(first: int, shifts: list[tuple[int, int, int]], times: Int64) -> Int64:
-    values = np.array([first, *(value for _, value, _ in shifts)], np.int64)
-    at = np.array([time for time, _, _ in shifts], np.int64)
-    return values[np.searchsorted(at, times, "right")]
-
-
-def _frozen_at(base: tuple[int, int], shifts: list[tuple[int, int, int]], times: Int64) -> Int64:
-    values = np.array([base[1], *(frozen for _, _, frozen in shifts)], np.int64)
-    at = np.array([time for time, _, _ in shifts], np.int64)
+def _offsets(shifts: tuple[tuple[int, int, int], ...], times: Int64) -> Int64:
+    values = np.array([value for _, value, _ in shifts], np.int64)
+    at = np.array([time for time, _, _ in shifts[1:]], np.int64)
     return values[np.searchsorted(at, times, "right")]
 
 

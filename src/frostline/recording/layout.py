@@ -36,17 +36,17 @@ def _dtype(fields: tuple[tuple[str, str, str], ...], size: int) -> np.dtype[Any]
 RECORD = {kind: _dtype(fields, size) for kind, size, fields in fmt.RECORDS}
 RECORD_SIZE = {kind: size for kind, size, _ in fmt.RECORDS}
 
-#: What the reader keeps of a pass: times signed, so that their differences are.
+#: What the reader keeps of a pass: times signed, so that their differences are; ``thread`` is an
+#: index, the same as in spans; what cannot be large is narrow, since there may be millions.
 PASS = np.dtype(
     [
         ("start", "i8"),
         ("stop", "i8"),
         ("begin", "i8"),
         ("end", "i8"),
-        ("collected", "i8"),
-        ("candidates", "i8"),
-        ("duration", "f8"),
-        ("thread", "u8"),
+        ("collected", "i4"),
+        ("candidates", "i4"),
+        ("duration", "f4"),
         ("count0", "i4"),
         ("count1", "i4"),
         ("count2", "i4"),
@@ -59,6 +59,7 @@ PASS = np.dtype(
         ("trigger_line", "u4"),
         ("trigger_function", "u4"),
         ("others", "u2"),
+        ("thread", "u2"),
         ("generation", "u1"),
         ("flags", "u1"),
     ]

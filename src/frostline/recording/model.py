@@ -52,6 +52,8 @@ class Series:
     passes: Array = field(default_factory=lambda: np.empty(0, PASS))
     marks: tuple[Mark, ...] = ()
     spans: dict[str, Array] = field(default_factory=dict)
+    #: threading.get_ident() -> the index that passes and spans hold.
+    threads: dict[int, int] = field(default_factory=dict)
     #: Records that were lost, by what is known of them: region label -> count.
     unfinished: dict[str, int] = field(default_factory=dict)
     damaged: dict[str, int] = field(default_factory=dict)

@@ -63,7 +63,6 @@ def read_series(
     passes = np.empty(capacity[fmt.REGION_PASSES], PASS)
     spans = {name: np.empty(capacity[fmt.REGION_SPANS], code) for name, code in SPAN_COLUMNS}
     filled = _Filled()
-    threads: dict[int, int] = {}
     raw_marks: list[Array] = []
     for segment in segments:
         for region in segment.regions:
@@ -73,9 +72,9 @@ def read_series(
                     _count(series.unfinished, label, piece.holes)
                     bad = piece.damaged
                     if region.kind == fmt.REGION_PASSES:
-                        bad += _add_passes(passes, filled, piece.records, sane)
+                        bad += _add_passes(passes, filled, piece.records, sane, series.threads)
                     elif region.kind == fmt.REGION_SPANS:
-                        bad += _add_spans(spans, filled, piece.records, sane, threads)
+                        bad += _add_spans(spans, filled, piece.records, sane, series.threads)
                     elif region.kind == fmt.REGION_MARKS:
                         bad += _add_marks(raw_marks, piece.records, sane)
                     else:
@@ -156,7 +155,7 @@ def _take_header(series: Series, segment: Segment) -> None:
     series.words = segment.words
 
 
-def _add_passes(out: Array, filled: _Filled, found: Array, sane: _TimeRange) -> int:
+def _add_passes(out: Array, filled: _Filled, found: Array, sane: _TimeRange, threads: dict[int, int]) -> int:
     if not len(found):
         return 0
     start, stop = found["start"], found["stop"]
@@ -168,7 +167,13 @@ def _add_passes(out: Array, filled: _Filled, found: Array, sane: _TimeRange) -> 
     at, end = filled.passes, filled.passes + len(found)
     part = out[at:end]
     for name in PASS.names or ():
-        part[name] = found[name]
+        if name in ("collected", "candidates"):
+            part[name] = np.minimum(found[name], 2**31 - 1)
+        elif name == "thread":
+            part[name] = _thread_indices(threads, found["thread"])
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):  # a damaged duration
+                part[name] = found[name]
     young = (part["flags"] & fmt.PASS_FULL) == 0
     for name in _FULL_ONLY:
         part[name][young] = 0
@@ -202,14 +207,20 @@ def _add_spans(
     for name in ("start", "stop", "label", "kind", "flags"):
         out[name][at:end] = found[name]
     thread = found["thread"]
-    if bool(np.all(thread == thread[0])):  # the common case, without a sort
-        out["thread"][at:end] = _thread_index(threads, int(thread[0]))
-    else:
-        idents, inverse = np.unique(thread, return_inverse=True)
-        indices = np.array([_thread_index(threads, int(i)) for i in idents], dtype=np.uint16)
-        out["thread"][at:end] = indices[inverse]
+    out["thread"][at:end] = _thread_indices(threads, thread)
     filled.spans = end
     return bad
+
+
+def _thread_indices(threads: dict[int, int], found: Array) -> Array | int:
+    """A small number for each thread's ident, given out in order of appearance."""
+    if not len(found):
+        return 0
+    if bool(np.all(found == found[0])):  # the common case, without a sort
+        return _thread_index(threads, int(found[0]))
+    idents, inverse = np.unique(found, return_inverse=True)
+    indices: Array = np.array([_thread_index(threads, int(i)) for i in idents], dtype=np.uint16)[inverse]
+    return indices
 
 
 def _thread_index(threads: dict[int, int], ident: int) -> int:

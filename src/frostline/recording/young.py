@@ -25,11 +25,11 @@ def fill_young(series: Series) -> None:
         return
     said: list[tuple[int, tuple[int, int, int]]] = []
     enabled: list[tuple[int, int]] = []
-    tids: dict[int, int] = {}
+    tids = np.zeros(2**16, np.uint32)
     for mark in series.marks:
         a, b, c, d, e = mark.values
-        if mark.thread and mark.tid:
-            tids[mark.thread] = mark.tid
+        if mark.tid and mark.thread in series.threads:
+            tids[series.threads[mark.thread]] = mark.tid
         if mark.kind == fmt.MARK_STATE and a == 3:
             said.append((mark.time, (b, c, d)))
             enabled.append((mark.time, e))
@@ -42,7 +42,7 @@ def fill_young(series: Series) -> None:
         thresholds = (int(row["threshold0"]), int(row["threshold1"]), int(row["threshold2"]))
         said.append((int(row["start"]), thresholds))
         enabled.append((int(row["start"]), int(not row["flags"] & fmt.PASS_DISABLED)))
-        tids[int(row["thread"])] = int(row["tid"])
+        tids[row["thread"]] = row["tid"]
     said.sort()
     enabled.sort()
     start: Int64 = passes["start"][young]
@@ -53,9 +53,7 @@ def fill_young(series: Series) -> None:
     at = np.searchsorted(np.array([time for time, _ in enabled], np.int64), start, "right")
     off = np.array([0, *(fmt.PASS_DISABLED if not on else 0 for _, on in enabled)], np.uint8)
     passes["flags"][young] |= off[at]
-    idents, inverse = np.unique(passes["thread"][young], return_inverse=True)
-    numbers = np.array([tids.get(int(ident), 0) for ident in idents], np.uint32)
-    passes["tid"][young] = numbers[inverse]
+    passes["tid"][young] = tids[passes["thread"][young]]
 
 
 def _small(value: int) -> int:
