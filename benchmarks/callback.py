@@ -19,12 +19,15 @@ def measure(interpreter: Interpreter) -> list[Result]:
     for kind, bound in bounds.items():
         ratio = median(one / empty for one, empty in zip(rounds[kind], rounds["empty"], strict=True))
         added = median(rounds[kind]) - median(rounds["empty"])
+        none, empty = median(rounds["none"]), median(rounds["empty"])
         how = (
-            f"gc.collect(0) on a frozen heap, median of {ROUNDS} interleaved rounds; none "
-            f"{median(rounds['none']):.0f} ns, empty {median(rounds['empty']):.0f} ns, {added:+.0f} ns to that"
+            f"CPU time of gc.collect(0) on a frozen heap, median of {ROUNDS} interleaved rounds; none "
+            f"{none:.0f} ns, empty {empty:.0f} ns, {added:+.0f} ns to that"
         )
         what = f"{names[kind]} against an empty one"
         results.append(Result(what, f"{ratio:.2f} x", f"{bound} x", ratio <= bound, how))
     if answer["off"]:
-        results.append(Result("the recorder stays on", f"off, reason {answer['off']}", "on", False, "live words"))
+        results.append(
+            Result("the recorder stays on", f"off, reason {answer['off']}", "on", False, "live words")
+        )
     return results

@@ -57,11 +57,29 @@ def grow(raw: bytearray, dice: random.Random) -> None:
 
 def header(raw: bytearray, dice: random.Random) -> None:
     """Values that mean something, where they mean something: the header, the table, the words."""
-    values = (0, 1, 2, 5, 64, 4096, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1, dice.getrandbits(64))
+    values = (
+        0,
+        1,
+        2,
+        5,
+        64,
+        4096,
+        2**31 - 1,
+        2**31,
+        2**32 - 1,
+        2**63 - 1,
+        2**63,
+        2**64 - 1,
+        dice.getrandbits(64),
+    )
     for _ in range(dice.choice((1, 2, 5))):
-        at = dice.choice((dice.randrange(8, 120, 4), dice.randrange(256, 352, 8), dice.randrange(512, 680, 8)))
+        at = dice.choice(
+            (dice.randrange(8, 120, 4), dice.randrange(256, 352, 8), dice.randrange(512, 680, 8))
+        )
         if at + 8 <= len(raw):
-            struct.pack_into("<Q" if dice.random() < 0.7 else "<I", raw, at, dice.choice(values) & (2**32 - 1))
+            struct.pack_into(
+                "<Q" if dice.random() < 0.7 else "<I", raw, at, dice.choice(values) & (2**32 - 1)
+            )
             struct.pack_into("<Q", raw, at, dice.choice(values))
 
 
@@ -108,7 +126,9 @@ def measure(interpreter: Interpreter) -> list[Result]:
             {"pid": 1, "command": ["a"], "policy": "off", "cpus": 2, "started_monotonic_ns": 1}
         ).encode()
         seen = {"pid": 1, "parent": 0, "argv": ["a"], "python": True, "recorded": False, "missed": "no-hook"}
-        sound["helper-1-1.json"] = json.dumps({"ended": True, "processes": [seen], "warnings": ["w"]}).encode()
+        sound["helper-1-1.json"] = json.dumps(
+            {"ended": True, "processes": [seen], "warnings": ["w"]}
+        ).encode()
         for name, raw in sound.items():
             (folder / name).write_bytes(raw)
         if account(folder, 0) != "report":
@@ -116,19 +136,25 @@ def measure(interpreter: Interpreter) -> list[Result]:
         names = sorted(sound, key=lambda name: (not name.endswith(layout.SUFFIX), name))
         for number in range(MANY):
             name = dice.choice(names if dice.random() < 0.2 else names[:-2])
-            raw = bytearray(sound[name])
+            damaged = bytearray(sound[name])
             kind = dice.choice(KINDS)
-            kind(raw, dice)
-            (folder / name).write_bytes(raw)
+            kind(damaged, dice)
+            (folder / name).write_bytes(damaged)
             begun = time.monotonic()
             try:
                 outcomes[account(folder, number)] += 1
             except Exception as error:  # every other exception is a failure, whatever it is
                 outcomes["traceback"] += 1
                 if len(failures) < 5:
-                    failures.append(f"{kind.__name__} of {name}, number {number}: {type(error).__name__}: {error}")
+                    failures.append(
+                        f"{kind.__name__} of {name}, number {number}: {type(error).__name__}: {error}"
+                    )
             longest = max(longest, time.monotonic() - begun)
             (folder / name).write_bytes(sound[name])
     bad = outcomes["traceback"] + outcomes["empty report"] + (longest > STALLED)
     how = f"{MANY:,} damaged, read and reported in one process: {dict(outcomes)}; longest {longest:.2f} s"
-    return [Result("damaged recordings without a clear answer", str(bad), "0", bad == 0, "; ".join([how, *failures]))]
+    return [
+        Result(
+            "damaged recordings without a clear answer", str(bad), "0", bad == 0, "; ".join([how, *failures])
+        )
+    ]

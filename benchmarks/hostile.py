@@ -18,10 +18,18 @@ def measure(interpreter: Interpreter) -> list[Result]:
         text=True,
         env=os.environ | {"FROSTLINE_FULL": "1"},
     )
-    counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout)}
+    counts = {
+        word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout)
+    }
     failed = re.findall(r"^(?:FAILED|ERROR) \S+::(\S+)", done.stdout, re.MULTILINE)
     how = f"pytest tests/hostile with FROSTLINE_FULL=1: {counts}"
     passed = done.returncode == 0 and counts.get("passed", 0) > 0
     return [
-        Result("hosts that noticed us", str(len(failed)), "0", passed, how + (f": {' '.join(failed)}" if failed else ""))
+        Result(
+            "hosts that noticed us",
+            str(len(failed)),
+            "0",
+            passed,
+            how + (f": {' '.join(failed)}" if failed else ""),
+        )
     ]

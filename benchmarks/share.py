@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 from benchmarks.common import TARGETS, Interpreter, Result, environment, run_target, session
 from frostline import format as layout
@@ -32,7 +32,15 @@ def callgrind(python: str, mode: str, many: int, **settings: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
         script = str(TARGETS / "events.py")
-        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", python, script, mode, str(many)]
+        command = [
+            "valgrind",
+            "--tool=callgrind",
+            f"--callgrind-out-file={out}",
+            python,
+            script,
+            mode,
+            str(many),
+        ]
         subprocess.run(command, check=True, capture_output=True, env=environment(**settings))
         found = re.search(r"^(?:summary|totals): (\d+)", out.read_text(), re.MULTILINE)
     if found is None:
@@ -127,7 +135,8 @@ def measure(interpreter: Interpreter) -> list[Result]:
     a_request = {kind: round(many / requests, 2) for kind, many in events.items()}
     how = (
         f"{requests} requests at {RATE:.0f}/s, {cpu / requests * 1e3:.1f} ms of CPU each; events each "
-        f"{json.dumps(a_request)}; instructions an event {json.dumps({k: round(v) for k, v in cost.items()})}; "
+        f"{json.dumps(a_request)}; instructions an event "
+        f"{json.dumps({kind: round(many) for kind, many in cost.items()})}; "
         f"{per_second / 1e9:.1f} G instructions/s"
     )
     good = share <= MOST and events["span"] > 0

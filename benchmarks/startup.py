@@ -17,7 +17,9 @@ MOST_INSTRUCTIONS = 1.05
 
 def modules(python: str, **settings: str) -> set[str]:
     script = str(TARGETS / "modules.py")
-    done = subprocess.run([python, script], check=True, capture_output=True, text=True, env=environment(**settings))
+    done = subprocess.run(
+        [python, script], check=True, capture_output=True, text=True, env=environment(**settings)
+    )
     return set(done.stdout.split())
 
 
@@ -46,7 +48,9 @@ def measure(interpreter: Interpreter) -> list[Result]:
     # On 3.13 and later a .pth with an import line costs encodings.utf_8_sig: any one does.
     unset -= {"encodings.utf_8_sig"}
     with session() as folder:
-        recording = modules(interpreter.python, FROSTLINE_OUTPUT=str(folder)) - plain - {"encodings.utf_8_sig"}
+        recording = (
+            modules(interpreter.python, FROSTLINE_OUTPUT=str(folder)) - plain - {"encodings.utf_8_sig"}
+        )
     how = "sys.modules of a script against the same environment with an empty .pth"
     results = [
         Result("modules, nothing asked for", str(sorted(unset) or 0), "0 more", not unset, how),

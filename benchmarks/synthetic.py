@@ -61,7 +61,13 @@ def passes(first: int, many: int, dice: np.random.Generator) -> Array:
     rows["count0"], rows["count1"], rows["count2"] = 701, np.where(generation > 0, 11, 3), 2
     full = generation == 2
     rows["flags"] = np.where(full, layout.PASS_FULL, 0)
-    for name, value in (("threshold0", 700), ("threshold1", 10), ("threshold2", 10), ("tid", 77), ("trigger_line", 9)):
+    for name, value in (
+        ("threshold0", 700),
+        ("threshold1", 10),
+        ("threshold2", 10),
+        ("tid", 77),
+        ("trigger_line", 9),
+    ):
         rows[name] = np.where(full, value, 0)
     rows["candidates"], rows["duration"] = np.where(full, -1, 0), np.where(full, -1.0, 0.0)
     return rows
@@ -100,5 +106,10 @@ def make(folder: Path, records: int) -> None:
         following = write_segments(folder, pid, layout.REGION_PASSES, passes(0, many_passes, dice), 1)
         write_segments(folder, pid, layout.REGION_SPANS, spans(0, each - many_passes, dice), following)
     note = {"frostline": "synthetic", "pid": 1000, "command": ["server.py"], "policy": "off", "cpus": 2}
-    note |= {"started_monotonic_ns": START, "started_realtime_ns": 1_800_000_000 * 10**9, "boot_id": "", "host": ""}
+    note |= {
+        "started_monotonic_ns": START,
+        "started_realtime_ns": 1_800_000_000 * 10**9,
+        "boot_id": "",
+        "host": "",
+    }
     (folder / f"run-1000-{START}.json").write_text(json.dumps(note))

@@ -52,4 +52,12 @@ gc.collect()
 first = gc.get_count()[0]
 many_spans(300)  # inside one segment: no growth
 drift = gc.get_count()[0] - first
-print(json.dumps({"more": more, "drift": drift, "off": recorder.series.words[__import__("frostline").format.WORD["off_reason"]]}))
+print(
+    json.dumps(
+        {
+            "more": more,
+            "drift": drift,
+            "off": recorder.series.words[__import__("frostline").format.WORD["off_reason"]],
+        }
+    )
+)

@@ -14,7 +14,7 @@ keep = [[number] for number in range(3000)]
 pid = os.fork()
 for number in range(800):
     with frostline.span("request"):
-        gc.collect(number % 200 == 199 and 2 or number % 3 == 2)
+        gc.collect((number % 200 == 199 and 2) or number % 3 == 2)
     recorder.record_span(number * 10**6, number * 10**6 + 9 * 10**5, labels[number % 2], 1, 0, -1, number, 0)
 gc.freeze()
 gc.unfreeze()

@@ -55,7 +55,9 @@ def make_target(python: str, folder: Path) -> Target:
     subprocess.run([python, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=LIMIT)
     inside = folder / "bin" / "python"
     code = "import sys; print(*sys.version_info[:3])"
-    text = subprocess.run([str(inside), "-c", code], check=True, capture_output=True, text=True, timeout=LIMIT)
+    text = subprocess.run(
+        [str(inside), "-c", code], check=True, capture_output=True, text=True, timeout=LIMIT
+    )
     major, minor, micro = (int(part) for part in text.stdout.split())
     target = Target(inside, (major, minor, micro), folder)
     (target.site_packages / "aa_source.pth").write_text(f"{SOURCE}\n")

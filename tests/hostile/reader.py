@@ -65,7 +65,9 @@ class Series:
 def read(*folders: Path) -> list[Series]:
     """Every series in these folders, oldest first."""
     found: dict[tuple[int, int, int], Series] = {}
-    paths = {path.name: path for folder in folders if folder.is_dir() for path in folder.glob("*" + layout.SUFFIX)}
+    paths = {
+        path.name: path for folder in folders if folder.is_dir() for path in folder.glob("*" + layout.SUFFIX)
+    }
     for name in sorted(paths):
         raw = paths[name].read_bytes()
         if raw[:8] != layout.MAGIC:
@@ -76,7 +78,9 @@ def read(*folders: Path) -> list[Series]:
 
 def _read_segment(raw: bytes, found: dict[tuple[int, int, int], Series]) -> None:
     values = dict(
-        zip((name for name, _, _ in layout.HEADER_FIELDS), struct.unpack_from(layout.HEADER, raw), strict=True)
+        zip(
+            (name for name, _, _ in layout.HEADER_FIELDS), struct.unpack_from(layout.HEADER, raw), strict=True
+        )
     )
     key = (values["pid"], values["series"], values["interpreter"])
     series = found.setdefault(key, Series(*key))
@@ -90,7 +94,9 @@ def _read_segment(raw: bytes, found: dict[tuple[int, int, int], Series]) -> None
             name, _, value = line.partition("\t")
             series.text.setdefault(name, []).append(value)
     for number in range(values["regions"]):
-        kind, size, offset, capacity = struct.unpack_from(layout.REGION, raw, layout.REGION_TABLE + 24 * number)
+        kind, size, offset, capacity = struct.unpack_from(
+            layout.REGION, raw, layout.REGION_TABLE + 24 * number
+        )
         last = -1
         empty = 0
         for slot, record in _committed(raw, kind, size, offset, capacity):

@@ -75,4 +75,6 @@ def after() -> None:
 
 
 globals()[mode]()
-print("mine", bool(mine), "before", bool(sys.modules.get("host_handler") and sys.modules["host_handler"].seen))
+print(
+    "mine", bool(mine), "before", bool(sys.modules.get("host_handler") and sys.modules["host_handler"].seen)
+)

@@ -1,5 +1,6 @@
 """The double fork of a daemon: a new session, descriptors closed, the grandchild works on."""
 
+import contextlib
 import gc
 import os
 
@@ -10,10 +11,8 @@ if os.fork() == 0:
         os._exit(0)
     for descriptor in range(256):
         if descriptor != writable:
-            try:
+            with contextlib.suppress(OSError):
                 os.close(descriptor)
-            except OSError:
-                pass
     os.open(os.devnull, os.O_RDWR)
     os.dup2(0, 1)
     os.dup2(0, 2)

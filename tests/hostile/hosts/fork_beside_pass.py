@@ -27,7 +27,8 @@ if pid == 0:
         loop: list = []
         loop.append(loop)
     del loop
-    text = f"child: collect() {gc.collect()}, passes {gc.get_stats()[0]['collections'] - before}, {gc.isenabled()}"
+    found, passes = gc.collect(), gc.get_stats()[0]["collections"] - before
+    text = f"child: collect() {found}, passes {passes}, {gc.isenabled()}"
     os.write(writable, text.encode())
     os._exit(0)
 os.waitpid(pid, 0)
