@@ -349,6 +349,7 @@ def test_a_run_inside_a_run_records_each_once(tmp_path: Path) -> None:
     assert [p["recorded"] for p in helper["processes"] if p["python"]] == [True]
     assert all(p["missed"] in (None, "other-session") for p in ended.processes), ended.processes
     assert not any("frostline-helper" in p["argv"] for p in ended.processes)
+    assert not (ended.folder / "active").is_symlink(), "nothing of the inner helper was recorded"
 
 
 def test_sigchld_that_is_ignored_is_no_problem(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import os
 import select
 import shutil
 import signal
+import sys
 import time
 from typing import Any
 
@@ -251,21 +252,25 @@ def take_back(config: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Entry of the helper's process: descriptor 3 is the configuration, 4 says that we watch."""
+    """Entry of the helper's process: ``-c TITLE ROOT CONFIG READY``, the last two descriptors."""
+    if os.fork():
+        os._exit(0)  # what `run` waits for; we belong to nobody of the target's
     # Small and quiet: it allocates little that has cycles, and must not pause while it looks.
     gc.disable()
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # systemd sends SIGTERM to the whole group: the target's last seconds are to be watched too,
     # and our end follows from the target's.
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    config = read_config(3)
-    os.write(4, b"1")
-    os.close(4)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    pipe, ready = int(sys.argv[3]), int(sys.argv[4])
+    config = read_config(pipe)
+    os.write(ready, b"1")
+    os.close(ready)
     # The pipe's other end closes when the command has replaced `run`, or has died.
-    select.select([3], [], [])
-    failed = os.read(3, 16)
-    os.close(3)
+    select.select([pipe], [], [])
+    failed = os.read(pipe, 16)
+    os.close(pipe)
     if failed:
         take_back(config)
         return

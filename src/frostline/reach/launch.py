@@ -9,6 +9,7 @@ import errno
 import json
 import os
 import signal
+import subprocess
 import sys
 from typing import Any, NoReturn
 
@@ -64,18 +65,22 @@ def cannot_execute(path: str, why: str) -> FrostlineError:
 
 
 class Helper:
-    """The helper process, put outside the target's tree: not a child, its own session, no terminal."""
+    """The helper process, put outside the target's tree: not a child, its own session, no terminal.
+
+    Started by ``subprocess`` and not by ``os.fork``: where ``run`` itself is recorded by another
+    run, a fork would record there. The second fork is the helper's first act.
+    """
 
     def __init__(
-        self, config: dict[str, Any], environment: dict[str, str], streams: "tuple[int, ...]" = ()
+        self, config: dict[str, Any], environment: dict[str, str], streams: tuple[int, ...] = ()
     ) -> None:
         """Starts it and waits until it watches.
 
         Args:
             config: what `helper.main` reads, as JSON through a pipe.
             environment: its environment.
-            streams: descriptors that it keeps (the real output of `--ready-log`); they become
-                3, 4, ... in it.
+            streams: descriptors that it keeps under their numbers (the real output of
+                `--ready-log`). No other of the target's does it keep, or their pipes would not end.
 
         Raises:
             FrostlineError: ``helper``.
@@ -84,20 +89,31 @@ class Helper:
         # Both ends close on exec. The helper sees the end of this pipe when the target has
         # started, and "failed" before it when it has not.
         config_read, self._pipe = os.pipe()
-        middle = os.fork()
-        if middle == 0:
-            try:
-                os.setsid()
-                if os.fork() == 0:
-                    _become_helper(config_read, ready_write, environment, streams)
-            finally:
-                os._exit(0)
-        with contextlib.suppress(ChildProcessError):  # SIGCHLD is ignored: there is nothing to reap
-            os.waitpid(middle, 0)
-        os.close(ready_write)
-        os.close(config_read)
+        debug = "FROSTLINE_HELPER_DEBUG" in os.environ
         try:
+            starter = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-I",
+                    "-c",
+                    _BOOTSTRAP,
+                    HELPER_TITLE,
+                    package_root(),
+                    str(config_read),
+                    str(ready_write),
+                ],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=None if debug or _is_terminal(2) else subprocess.DEVNULL,
+                cwd="/",  # no folder is held: the target's file system can be unmounted
+                start_new_session=True,
+                pass_fds=(config_read, ready_write, *streams),
+            )
+            os.close(ready_write)
+            os.close(config_read)
             _write_all(self._pipe, json.dumps(config).encode() + b"\n")
+            starter.wait()
             answered = os.read(ready_read, 1)
         except OSError:
             answered = b""
@@ -117,50 +133,16 @@ class Helper:
         os.close(self._pipe)
 
 
+def _is_terminal(descriptor: int) -> bool:
+    try:
+        return os.isatty(descriptor)
+    except OSError:
+        return False
+
+
 def _write_all(descriptor: int, data: bytes) -> None:
     while data:
         data = data[os.write(descriptor, data) :]
-
-
-def _become_helper(
-    config: int, ready: int, environment: dict[str, str], streams: "tuple[int, ...]"
-) -> NoReturn:
-    """In the grandchild: no descriptor of the target's stays, or its pipes never end."""
-    terminal = sys.__stderr__ is not None and os.isatty(2)
-    null = os.open("/dev/null", os.O_RDWR)
-    # Out of the way first: a number below may be in use as one of ours.
-    high = [os.dup(d) for d in (config, ready, *streams)]
-    base = 3
-    low_limit = max([*high, base + len(high)]) + 1
-    parked = [_dup_above(d, low_limit) for d in high]
-    os.dup2(null, 0)
-    os.dup2(null, 1)
-    if not terminal and "FROSTLINE_HELPER_DEBUG" not in os.environ:
-        os.dup2(null, 2)
-    for number, descriptor in enumerate(parked):
-        os.dup2(descriptor, base + number, inheritable=True)
-    os.closerange(base + len(parked), _descriptor_limit())
-    for number in range(1, signal.NSIG):
-        with contextlib.suppress(OSError, ValueError):
-            signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    # No folder is held: the target's file system can be unmounted.
-    os.chdir("/")
-    argv = [sys.executable, "-I", "-c", _BOOTSTRAP, HELPER_TITLE, package_root()]
-    os.execve(sys.executable, argv, environment)
-
-
-def _dup_above(descriptor: int, lowest: int) -> int:
-    import fcntl
-
-    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest)
-
-
-def _descriptor_limit() -> int:
-    try:
-        return max(int(name) for name in os.listdir("/proc/self/fd")) + 1
-    except OSError:
-        return 65536
 
 
 def become(path: str, command: list[str], environment: dict[str, str]) -> NoReturn:

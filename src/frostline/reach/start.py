@@ -68,7 +68,7 @@ def capture_output(ready: dict[str, Any], folder: str) -> tuple[list[int], dict[
     it cannot be blocked or ended (SIGPIPE) by us, whatever becomes of the helper.
 
     Returns:
-        The real streams, which the helper keeps as 5, 6, ...; and what replaces 1 and 2.
+        The real streams, for the helper to keep; and what replaces 1 and 2.
     """
     if ready["path"]:
         ready["files"] = [{"path": ready["path"], "offset": _size(ready["path"])}]
@@ -98,8 +98,9 @@ def capture_output(ready: dict[str, Any], folder: str) -> tuple[list[int], dict[
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         descriptor = seen[key] = os.open(path, flags, 0o600)
         replaced[number] = descriptor
-        ready["files"].append({"path": path, "offset": 0, "stream": 5 + len(streams)})
-        streams.append(number)
+        kept = os.dup(number)
+        ready["files"].append({"path": path, "offset": 0, "stream": kept})
+        streams.append(kept)
     if not ready["files"]:
         raise FrostlineError(
             "no-output",
