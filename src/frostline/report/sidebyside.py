@@ -18,9 +18,6 @@ class _Group:
 
     processes: tuple[ProcessReport, ...]
 
-    def since(self) -> list[tuple[ProcessReport, int]]:
-        return [(p, p.boundary) for p in self.processes]
-
     def full(self) -> tuple[int, int, int]:
         """(count, total, longest) of the full passes, ns."""
         pauses = [p.pause for process in self.processes for p in process.full_passes]
@@ -50,7 +47,8 @@ def sidebyside(a: Analysis, b: Analysis, labels: tuple[str, str]) -> Iterator[Bl
     """
     for analysis, label in ((a, labels[0]), (b, labels[1])):
         sentence = analysis.verdict.sentence
-        yield Line(f"{label}: {sentence}.", "bad" if analysis.verdict.kind == "collector" else "good")
+        style = {"collector": "bad", "not-the-collector": "good"}.get(analysis.verdict.kind, "")
+        yield Line(f"{label}: {sentence}.", style)
     rows: list[tuple[str, ...]] = []
     for role in _roles(a, b):
         left, right = _group(a, role), _group(b, role)
