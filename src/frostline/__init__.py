@@ -123,5 +123,6 @@ def __getattr__(name: str) -> "Any":
     if name in ("begin", "end", "span", "unwrap", "wrap"):
         from frostline.probe import spans
 
-        return getattr(spans, name)
+        value = globals()[name] = getattr(spans, name)  # the next call does not come here
+        return value
     raise AttributeError(f"module 'frostline' has no attribute {name!r}")

@@ -67,6 +67,9 @@ def boundary(told_by: int) -> "int | None":
     late = told_by == BY_SUPERVISOR
     recorder = probe.recorder_of_this_process()
     if recorder is not None:
+        from frostline.probe import imports
+
+        imports.sweep()  # start-up has imported what will be used: wrap what came in past the hook
         recorder.mark(layout.MARK_BOUNDARY, layout.MARK_FLAG_LATE if late else 0, told_by)
         series = recorder.series
         if series is not None:

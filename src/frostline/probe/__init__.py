@@ -31,6 +31,9 @@ HAS_TRACKFD = _VERSION >= (3, 13, 0)
 #: Children that multiprocessing forks run atexit functions; before 3.13 only its own finalizers.
 MULTIPROCESSING_RUNS_ATEXIT = _VERSION >= (3, 13, 0)
 
+#: A functools.partial in a class body receives the object, as a function does.
+PARTIAL_BINDS = _VERSION >= (3, 14, 0)
+
 
 def build_flags() -> int:
     """BUILD_* flags of the header (1 free-threaded, 2 debug build)."""

@@ -1,7 +1,7 @@
 """Finding an attribute, and making what takes its place: loaded with ``spans`` only."""
 
+from frostline import probe
 from frostline.probe.kinds import (
-    PARTIAL_BINDS,
     BuiltinFunctionType,
     CodeType,
     FunctionType,
@@ -172,7 +172,7 @@ def replacement(raw: "Any", in_class: bool, make: "Make") -> "tuple[object, obje
         return (staticmethod(function) if in_class and not hasattr(kind, "__get__") else function), function
     if of_functools(raw, "partial"):
         function = make(raw)
-        return (staticmethod(function) if in_class and not PARTIAL_BINDS else function), function
+        return (staticmethod(function) if in_class and not probe.PARTIAL_BINDS else function), function
     if kind is MethodType:
         function = make(raw.__func__)
         method = MethodType(function, raw.__self__)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _WORD = layout.WORD
 _LOST_PASSES = _WORD["lost_passes"]
+_LOST_SPANS = _WORD["lost_spans"]
 _FOLDER = __file__.rpartition("/")[0]
 _SIGURG = 23
 #: Files whose frames are never the trigger: the stand-ins of ``hooks`` add theirs.
@@ -29,6 +30,14 @@ OURS: set[str] = set()
 #: A callback that is appended while the list is being walked is called at once, and an entry that
 #: is moved makes the interpreter skip another tool's: so ours is only ever appended, this often.
 _MAX_TAILS = 4
+
+
+def is_ours(error: BaseException) -> bool:
+    """Whether an exception was raised by this package's code, and not by a signal handler that ran in it."""
+    innermost = error.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    return innermost is None or innermost.tb_frame.f_code.co_filename.startswith(_FOLDER)
 
 
 def make_hot_functions(recorder: "Recorder") -> None:
@@ -201,13 +210,9 @@ def make_hot_functions(recorder: "Recorder") -> None:
         if 0 <= offset < end and int.from_bytes(buffer[offset + 120 : offset + 128], "little") == slot + 1:
             slot += 1  # the record was whole when the exception came
             offset += 128
-        innermost = error.__traceback__
-        while innermost is not None and innermost.tb_next is not None:
-            innermost = innermost.tb_next
-        ours = innermost is None or innermost.tb_frame.f_code.co_filename.startswith(_FOLDER)
         if isinstance(error, KeyboardInterrupt):
             interrupt_main()  # Ctrl-C arrived while we ran: the interpreter would swallow it here
-        elif ours and isinstance(error, Exception):
+        elif isinstance(error, Exception) and is_ours(error):
             recorder.switch_off(layout.OFF_ERROR, 0)
         elif recorder.control:
             # A signal handler of the host's raised (a time-out, an exit). The interpreter would
@@ -243,6 +248,8 @@ def make_hot_functions(recorder: "Recorder") -> None:
             try:
                 return series.grow(full_region)
             except OSError as error:
+                if error.errno is None:
+                    raise  # a time-out that a signal handler of the host's raised, no failure of the system
                 retry_at = clock() + 1_000_000_000
                 series.note_failure(error)
         series.count(lost)
@@ -288,9 +295,9 @@ def make_hot_functions(recorder: "Recorder") -> None:
                 task,
                 number + 1,
             )
-        except Exception:
-            if series is not None:
-                series.words[_WORD["lost_spans"]] += 1
+        except (_struct.error, TypeError, OverflowError, RecursionError):
+            # No wider: what a signal handler of the host's raises here (a time limit) is the host's.
+            words[_LOST_SPANS] += 1
 
     def position() -> "tuple[Region | None, int]":
         return passes, slot

@@ -128,7 +128,9 @@ def _quietly(function: "Callable[..., Any]", *args: "Any") -> None:
     """Runs a part of ours inside a call of the host's; what goes wrong is ours alone."""
     try:
         function(*args)
-    except Exception:
+    except Exception as error:
+        if not callback.is_ours(error):
+            raise
         recorder = probe.recorder_of_this_process()
         if recorder is not None and recorder.series is not None:
             recorder.series.count("lost_marks")

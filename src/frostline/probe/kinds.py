@@ -39,9 +39,6 @@ else:
     _made.close()
     del _made, _coroutine, _Class
 
-#: Since 3.14 a partial in a class body receives the object, as a function does.
-PARTIAL_BINDS = sys.version_info >= (3, 14)
-
 
 def of_functools(raw: object, name: str) -> bool:
     """Whether ``raw`` is an instance of ``functools.<name>`` or of a subclass."""
