@@ -18,6 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
     server.add_argument("--step-ms", type=float, default=5.0, help="what a step takes at least")
     server.add_argument("--seed", type=int, default=0, help="of the model's weights")
     server.add_argument("--announce", type=Path, help="file to write the address to")
+    server.add_argument("--sockets", default="", help="existing folder for the sockets; it is removed")
     server.add_argument("--tethered", action="store_true", help="end when the standard input ends")
     client = commands.add_parser("drive", help="send it load, with an open loop")
     client.add_argument("url")
@@ -35,7 +36,11 @@ def main(arguments: list[str] | None = None) -> int:
         from frostline.demo.launch import Settings
 
         settings = Settings(
-            scale=chosen.scale, workers=chosen.workers, seed=chosen.seed, step_ms=chosen.step_ms
+            scale=chosen.scale,
+            workers=chosen.workers,
+            seed=chosen.seed,
+            step_ms=chosen.step_ms,
+            sockets=chosen.sockets,
         )
         return serve(settings, chosen.host, chosen.port, chosen.announce, chosen.tethered)
     from frostline.demo.drive import Load, describe, drive

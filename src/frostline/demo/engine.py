@@ -14,7 +14,17 @@ import zmq
 import frostline
 from frostline.demo import heap, worker
 from frostline.demo.blocks import BlockPool
-from frostline.demo.launch import Ended, Lifeline, Settings, open_socket, remove_folder, spawn, stop, tell
+from frostline.demo.launch import (
+    WORKER_GRACE,
+    Ended,
+    Lifeline,
+    Settings,
+    open_socket,
+    remove_folder,
+    spawn,
+    stop,
+    tell,
+)
 from frostline.demo.protocol import (
     Abort,
     FromWorker,
@@ -101,8 +111,7 @@ class Workers:
     def stop(self) -> None:
         for socket in self._sockets:
             tell(socket, self._encoder.encode(Stop()))
-        for process in self._processes:
-            stop(process)
+        stop(self._processes, WORKER_GRACE)
         for socket in self._sockets:
             socket.close()
 

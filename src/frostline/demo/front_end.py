@@ -21,7 +21,15 @@ import zmq.asyncio
 import frostline
 from frostline.demo import engine, heap
 from frostline.demo.app import build_app
-from frostline.demo.launch import Settings, open_socket, remove_folder, sockets_folder, spawn, stop
+from frostline.demo.launch import (
+    ENGINE_GRACE,
+    Settings,
+    open_socket,
+    remove_folder,
+    sockets_folder,
+    spawn,
+    stop,
+)
 from frostline.demo.protocol import (
     Abort,
     FromEngine,
@@ -204,7 +212,7 @@ def serve(
     frostline.install(role="APIServer")
     signal.signal(signal.SIGTERM, _interrupted)
     child = None
-    folder = sockets_folder()
+    folder = settings.sockets or sockets_folder()
     try:
         settings = replace(settings, sockets=folder)
         listener = socket.create_server((host, port))
@@ -227,7 +235,7 @@ def serve(
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if child is not None:
-            stop(child)
+            stop([child], ENGINE_GRACE)
         remove_folder(folder)
         frostline.shutdown(collect=False)  # the process ends: nothing is left to collect for
 

@@ -16,6 +16,7 @@ import os
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.context import SpawnProcess
@@ -27,8 +28,9 @@ import zmq
 
 #: A process that waits looks this often whether it was told to stop (milliseconds).
 POLL_MS = 200
-#: Seconds that a child has between SIGTERM and SIGKILL.
-GRACE = 8.0
+#: Seconds that the engine core, and its workers, have between SIGTERM and SIGKILL.
+ENGINE_GRACE = 12.0
+WORKER_GRACE = 6.0
 S = TypeVar("S", bound="zmq.Socket[Any]")
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -42,7 +44,7 @@ class Settings:
     seed: int = 0
     step_ms: float = 5.0  # what a step takes at least, as if on an accelerator
     hold: float = 2.0  # seconds for which finished requests are kept
-    sockets: str = ""  # folder of the sockets
+    sockets: str = ""  # folder of the sockets; made where none is given
 
 
 class Ended(Exception):
@@ -126,12 +128,13 @@ def spawn(target: Callable[..., None], name: str, *arguments: object) -> SpawnPr
     return process
 
 
-def stop(process: SpawnProcess) -> None:
-    """End a child, politely at first."""
-    if process.is_alive():
+def stop(processes: list[SpawnProcess], grace: float) -> None:
+    """End children, politely at first; ``grace`` is for all of them together."""
+    deadline = time.monotonic() + grace
+    for process in processes:
         process.terminate()
-        process.join(GRACE)
-    if process.is_alive():
+    for process in processes:
+        process.join(max(0.0, deadline - time.monotonic()))
         process.kill()
-    process.join()
-    process.close()
+        process.join()
+        process.close()

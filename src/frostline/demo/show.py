@@ -140,8 +140,8 @@ def run_show(
     check_modules()
     check_memory(scale, workers)
     parent_is_ours = not folder.parent.exists()
-    folder.mkdir(parents=True, mode=0o700)
     try:
+        folder.mkdir(parents=True, mode=0o700)
         outcomes = []
         for name, policy in ARMS:
             outcome = _arm(folder, name, policy, scale, workers, load, progress)
@@ -168,6 +168,8 @@ def _environment() -> dict[str, str]:
 def _arm(
     folder: Path, name: str, policy: str, scale: float, workers: int, load: Load, progress: Progress
 ) -> Outcome:
+    from frostline.demo.launch import remove_folder, sockets_folder
+
     session = folder / name
     announce = folder / f"{name}.url"
     log = folder / f"{name}.log"
@@ -177,16 +179,19 @@ def _arm(
         "--announce", str(announce), "--tethered",
     ]  # fmt: skip
     machine = _Machine()
+    sockets = ""
     with log.open("wb") as output:
         server = _Child()
         try:
-            server.start(command, output)
+            sockets = sockets_folder()
+            server.start([*command, "--sockets", sockets], output)
             url = _await_ready(server, announce, log, f"{name}: starting", progress)
             _drive(url, folder / f"{name}.json", load, f"{name}: under load", progress)
             progress(f"{name}: stopping", 0, 0)
         finally:
             with _undisturbed():
                 server.end()
+                remove_folder(sockets)  # it did so itself unless it had to be killed
                 _await_sealed(session)
     announce.unlink(missing_ok=True)
     run = json.loads((folder / f"{name}.json").read_text())
