@@ -272,7 +272,7 @@ def test_a_request_is_answered_by_a_blocked_process(tmp_path: Path, interpreter:
         assert reply.done and reply.result > 0
         again = control.send(path, layout.OP_COLLECT, (2,), timeout=10)
         # More than one further where it was asked again: a pass was running.
-    assert again.done and again.result >= 0 and again.number > reply.number
+        assert again.done and again.result >= 0 and again.number > reply.number
         refused = control.send(path, layout.OP_COLLECT, (7,), timeout=10)
         assert refused.status == layout.REPLY_REFUSED
         unknown = control.send(path, 999, timeout=10)
