@@ -295,7 +295,7 @@ def make_hot_functions(recorder: "Recorder") -> None:
                 task,
                 number + 1,
             )
-        except (_struct.error, TypeError, OverflowError, RecursionError):
+        except (_struct.error, TypeError, OverflowError, RecursionError):  # type: ignore[attr-defined,unused-ignore]
             # No wider: what a signal handler of the host's raises here (a time limit) is the host's.
             words[_LOST_SPANS] += 1
 

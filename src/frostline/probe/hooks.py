@@ -23,13 +23,9 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from frostline.probe.writer import Series
-
 #: The interpreter's own functions, for whoever must not be recorded as the host.
-real_collect = gc.collect
-real_freeze = gc.freeze
-real_unfreeze = gc.unfreeze
-real_set_threshold = gc.set_threshold
+_real_disable = gc.disable
+_real_enable = gc.enable
 
 _WORD = layout.WORD
 _callable = callable
@@ -189,8 +185,15 @@ def _after_fork_in_child() -> None:
     recorder = probe.recorder_of_this_process()
     # Other tools' at-fork functions run before ours and allocate: a pass there has found the wiped
     # page, and opened the child's series, already. (Ordinary bytes are never wiped.)
-    if recorder is not None and (isinstance(recorder.alive, bytearray) or not recorder.alive[0]):
-        _quietly(recorder.reopen_in_child)
+    # The collector rests meanwhile, or a pass between the check and the opening does it a second time.
+    enabled = gc.isenabled()
+    _real_disable()
+    try:
+        if recorder is not None and (isinstance(recorder.alive, bytearray) or not recorder.alive[0]):
+            _quietly(recorder.reopen_in_child)
+    finally:
+        if enabled:
+            _real_enable()
 
 
 def _after_fork_in_parent() -> None:
@@ -282,28 +285,33 @@ def _install_handler(recorder: Recorder) -> None:
     try:
         previous = _signal.signal(_signal.SIGURG, _on_poke)
     except (ValueError, OSError):
-        _quietly(_note_sub_interpreter, series)  # no control here, and the words say so
-        return
+        return  # a sub-interpreter, or not the main thread: no control here, and the words say so
     if previous is not _on_poke:
         _previous_handler = previous
     series.words[_WORD["handler"]] = 1
     recorder.control = True
 
 
-def _note_sub_interpreter(series: "Series") -> None:
-    """In the main thread only a sub-interpreter is refused a signal handler: its id for the header."""
+def _interpreter_id() -> int:
+    """0 for the main interpreter; asked without a module that a bare one has not loaded.
+
+    In the main thread only a sub-interpreter is refused a signal handler, even the one that is there.
+    """
+    if _thread.get_ident() != _main_thread():
+        return 0
+    current = _signal.getsignal(_signal.SIGURG)
+    if current is None:
+        return 0  # a handler of C code: not ours to touch
     try:
-        import _interpreters as interpreters  # type: ignore[import-not-found]
-    except ImportError:
-        import _xxsubinterpreters as interpreters  # type: ignore[import-not-found]
-    current = interpreters.get_current()
-    number = int(current[0] if isinstance(current, tuple) else current)
-    offset = 0
-    for name, code, _ in layout.HEADER_FIELDS:
-        if name == "interpreter":
-            break
-        offset += {"8s": 8, "Q": 8}.get(code, 4)
-    series.first.mapping[offset : offset + 4] = number.to_bytes(4, "little")
+        _signal.signal(_signal.SIGURG, current)
+    except ValueError:
+        try:
+            import _interpreters as interpreters  # type: ignore[import-not-found]
+        except ImportError:
+            import _xxsubinterpreters as interpreters  # type: ignore[import-not-found]
+        identity = interpreters.get_current()
+        return int(identity[0] if isinstance(identity, tuple) else identity)
+    return 0
 
 
 # --- start --------------------------------------------------------------------------
@@ -323,7 +331,8 @@ def start(session: "str | None" = None, policy: "str | None" = None) -> "Recorde
     _started = True
     policy = policy or environment.get("FROSTLINE_POLICY") or "off"
     retention = environment.get("FROSTLINE_RETENTION", "")
-    recorder = Recorder(os.path.abspath(session), policy, int(retention) if retention.isdecimal() else 0)
+    limit = int(retention) if retention.isdecimal() else 0
+    recorder = Recorder(os.path.abspath(session), policy, limit, _interpreter_id())
     probe.set_recorder(recorder)
     recorder.attach()
     os.register_at_fork(after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

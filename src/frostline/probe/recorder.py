@@ -28,10 +28,11 @@ class Recorder:
     handler, and while a pass runs. They do nothing once recording is off.
     """
 
-    def __init__(self, session: str, policy: str = "off", retention: int = 0) -> None:
+    def __init__(self, session: str, policy: str = "off", retention: int = 0, interpreter: int = 0) -> None:
         self.session = session
         self.policy = policy
         self.retention = retention
+        self.interpreter = interpreter
         self.series: Series | None = None
         self.frozen_at_attach = 0
         self.names: dict[str, int] = {}
@@ -61,7 +62,7 @@ class Recorder:
     def _open(self, parent: "Series | None") -> None:
         """Opens a series and starts to write; on failure the recorder is off and the host goes on."""
         try:
-            series = Series(self.session, self.policy, self.retention, parent)
+            series = Series(self.session, self.policy, self.retention, self.interpreter, parent)
         except OSError:
             self.switch_off(layout.OFF_ERROR, 0)
             return

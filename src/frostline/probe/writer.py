@@ -116,13 +116,15 @@ def reason_of(error: OSError) -> int:
 class Series:
     """The files of one interpreter of one process, from its opening to its end."""
 
-    def __init__(self, session: str, policy: str, retention: int, parent: "Series | None") -> None:
+    def __init__(
+        self, session: str, policy: str, retention: int, interpreter: int, parent: "Series | None"
+    ) -> None:
         self.session = session
         self.policy = policy
         self.retention = retention
         self.pid = os.getpid()
         self.series = time.monotonic_ns()
-        self.interpreter = 0
+        self.interpreter = interpreter
         self._segments = iter(range(1, 1 << 30))
         self._grown: dict[int, int] = {}
         self._bytes = layout.FIRST_SEGMENT_SIZE
