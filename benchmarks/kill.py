@@ -16,7 +16,7 @@ from frostline import format as layout
 from frostline.errors import FrostlineError
 from frostline.recording import read_session
 
-KILLS = 200
+KILLS = int(os.environ.get("FROSTLINE_KILLS", "200"))
 
 
 class Tally:
