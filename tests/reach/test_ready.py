@@ -353,9 +353,11 @@ def test_a_dead_process_and_a_foreign_file_are_refused(tmp_path: Path) -> None:
 
 def test_a_boundary_that_waits_shuts_no_command_out_and_is_told_in_the_end(tmp_path: Path) -> None:
     """The main thread takes no signal for a while; a command asks meanwhile and overwrites the request."""
+    ready = tmp_path / "ready.log"  # written only when the signal is held back
     code = (
         "import signal, sys\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGURG}); print('up', flush=True)\n"
+        f"open({str(ready)!r}, 'w').write('ready')\n"
         "sys.stdin.readline(); signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGURG})\n"
         "print('unblocked', flush=True); sys.stdin.read()\n"
     )
@@ -363,12 +365,12 @@ def test_a_boundary_that_waits_shuts_no_command_out_and_is_told_in_the_end(tmp_p
     def answer() -> str:
         return str([note["boundary"] for note in notes(tmp_path / "rec", "helper")])
 
-    with running(tmp_path, PYTHON, "-c", code, options=("--ready-after", "1ms")) as process:
+    with running(tmp_path, PYTHON, "-c", code, options=("--ready-log", f"{ready}:ready")) as process:
         assert process.stdin is not None and process.stdout is not None
         assert process.stdout.readline() == "up\n"
         path = _mailbox(tmp_path / "rec")
         wait_for(lambda: "main thread is in C" in answer(), "the missing answer is noted")
-        reply = control.send(path, layout.OP_PING, timeout=5.0)
+        reply = control.send(path, layout.OP_PING, timeout=1.0)
         assert reply.status == layout.REPLY_NONE and reply.number > 0, "the mailbox was free"
         process.stdin.write("\n")
         process.stdin.flush()
