@@ -15,8 +15,6 @@ from random import Random
 
 #: Tracked objects of each role at scale 1.
 TRACKED = {"APIServer": 632_424, "EngineCore": 819_923, "Worker": 959_694}
-#: Bytes an object of these heaps costs, measured; what `show` checks the machine's memory against.
-BYTES_PER_OBJECT = 150
 _CHUNK = 20_000
 
 
