@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -25,3 +26,15 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
         if name.startswith("FROSTLINE_") and name != "FROSTLINE_PYTHONS":
             monkeypatch.delenv(name)
     yield
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_on_tmpfs(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A session that only the environment asked for keeps its live segments until somebody reports on it."""
+    folder = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
+    yield
+    if folder is None:
+        return
+    for link in folder.rglob("active"):
+        if link.is_symlink() and link.readlink().name.startswith("frostline-"):
+            shutil.rmtree(link.readlink(), ignore_errors=True)
