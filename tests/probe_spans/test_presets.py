@@ -79,6 +79,39 @@ def test_a_chosen_label_wins_over_the_preset_and_none_means_none(tmp_path: Path)
     assert labels(series) == {}
 
 
+SCHEDULER = """
+class Scheduler:
+    # As SGLang's: asks for a batch in every round, whether there is work or not.
+    def get_next_batch_to_run(self, running):
+        return self.update_running_batch(running) if running else None
+    def update_running_batch(self, running):
+        return running
+    def run_batch(self, batch):
+        return len(batch)
+    def process_batch_result(self, batch, result):
+        pass
+    def rounds(self, batches):
+        for running in batches:
+            batch = self.get_next_batch_to_run(running)
+            if batch:
+                self.process_batch_result(batch, self.run_batch(batch))
+"""
+
+
+def test_a_scheduler_that_never_sleeps_writes_nothing_while_idle(tmp_path: Path) -> None:
+    import sys
+
+    folder = tmp_path / "sglang" / "srt" / "managers"
+    folder.mkdir(parents=True)
+    (folder / "scheduler.py").write_text(SCHEDULER)
+    program = "from sglang.srt.managers.scheduler import Scheduler\n"
+    program += "Scheduler().rounds([[]] * 500 + [[1, 2]] * 3 + [[]] * 500)"
+    _, series = ran_well(
+        sys.executable, tmp_path, program, FROSTLINE_PRESETS="auto", PYTHONPATH=str(tmp_path)
+    )
+    assert labels(series) == {"schedule": 3, "engine step": 3, "update": 3}
+
+
 def test_labels_are_few_and_short() -> None:
     used = {label for table in PRESETS.values() for targets in table.values() for _, label in targets}
     assert all(len(label) <= 16 and label == label.lower() for label in used)

@@ -53,6 +53,7 @@ PRESET_MODULES = {
     ),
     "sglang": (
         "sglang.srt.managers.scheduler",
+        "sglang.srt.managers.schedule_batch",
         "sglang.srt.managers.tp_worker",
         "sglang.srt.managers.detokenizer_manager",
         "sglang.srt.managers.tokenizer_manager",

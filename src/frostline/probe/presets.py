@@ -64,13 +64,16 @@ PRESETS: "dict[str, dict[str, tuple[tuple[str, str], ...]]]" = {
         # In the API server, or in Dynamo's front end.
         "vllm.v1.engine.output_processor": (("OutputProcessor.process_outputs", "process outputs"),),
     },
-    # SGLang 0.5.23, read and not run.
+    # SGLang 0.5.23, run on the CPU.
     "sglang": {
         "sglang.srt.managers.scheduler": (
-            ("Scheduler.get_next_batch_to_run", "schedule"),
+            # Not get_next_batch_to_run: the loop never sleeps, so an idle server calls that
+            # hundreds of times a second.
+            ("Scheduler.update_running_batch", "schedule"),
             ("Scheduler.run_batch", "engine step"),
             ("Scheduler.process_batch_result", "update"),
         ),
+        "sglang.srt.managers.schedule_batch": (("ScheduleBatch.prepare_for_extend", "prepare prefill"),),
         "sglang.srt.managers.tp_worker": (("TpModelWorker.forward_batch_generation", "execute model"),),
         "sglang.srt.managers.detokenizer_manager": (
             ("DetokenizerManager.handle_batch_token_id_out", "detokenize"),
