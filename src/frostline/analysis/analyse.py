@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from frostline import format as fmt
 from frostline.analysis import events as marks
 from frostline.analysis.advice import advise
+from frostline.analysis.doubts import doubts
+from frostline.analysis.held import held_up
 from frostline.analysis.model import Analysis, MissedProcess, Options, ProcessReport, State
 from frostline.analysis.passes import AUTOMATIC, full_passes, generation_stats, longest_from, pauses_of
 from frostline.analysis.pauses import Pauses
-from frostline.analysis.steps import Steps, choose_primary, in_headline, list_slow, look_elsewhere, steps_of
-from frostline.analysis.verdict import decide, doubts
+from frostline.analysis.steps import (
+    Counted,
+    Steps,
+    choose_primary,
+    first_step,
+    list_slow,
+    look_elsewhere,
+    steps_of,
+)
+from frostline.analysis.verdict import decide
 from frostline.analysis.walked import HeapModel
 from frostline.format.naming import process_name, process_role
 from frostline.recording import ProcessSeen, Series, Session
@@ -35,7 +47,8 @@ def analyse(session: Session, options: Options | None = None) -> Analysis:
         every.append((series, pauses, choose_primary(steps_of(series, pauses, options))))
     names = _names([series for series, _, _ in every], seen)
     processes: list[ProcessReport] = []
-    slow = explained = elsewhere = 0
+    counted = Counted()
+    launched = _launchers(session)
     for index, (series, pauses, steps) in enumerate(every):
         others = [
             (i, other.union)
@@ -43,16 +56,13 @@ def analyse(session: Session, options: Options | None = None) -> Analysis:
             if s.pid != series.pid or s.session != series.session
         ]
         steps = look_elsewhere(steps, others)
-        counted = in_headline(steps)
-        slow += int(np.count_nonzero(counted))
-        explained += int(np.count_nonzero(counted & steps.slow.explained))
-        elsewhere += int(np.count_nonzero(counted & (steps.slow.elsewhere >= 0)))
-        processes.append(
-            _process(series, pauses, steps, names, index, seen.get((series.session, series.pid)), session)
-        )
+        counted.add(steps)
+        outside = seen.get((series.session, series.pid))
+        report = _process(series, pauses, steps, names, index, outside, session, options)
+        processes.append(replace(report, launched=launched(series)))
     reports = tuple(processes)
     missed = _missed(session)
-    verdict = decide(reports, missed, (slow, explained, elsewhere), options)
+    verdict = decide(reports, missed, counted, options)
     records = sum(
         len(s.passes) + len(s.marks) + len(s.names) + len(s.spans.get("start", ())) for s in session.series
     )
@@ -86,6 +96,7 @@ def _process(
     index: int,
     seen: ProcessSeen | None,
     session: Session,
+    options: Options,
 ) -> ProcessReport:
     name, role = names[index]
     start, stop, closed = _window(series, seen, session)
@@ -96,11 +107,11 @@ def _process(
     frozen_since = None
     if at_attach and at_close and at_attach.frozen is not None and at_close.frozen is not None:
         frozen_since = at_close.frozen - at_attach.frozen
-    boundary = max((m.time for m in series.marks if m.kind == fmt.MARK_BOUNDARY), default=0)
+    boundaries = [m.time for m in series.marks if m.kind == fmt.MARK_BOUNDARY]
     ready = session.ready[1] if session.ready else 0
-    starts = series.spans["start"]
-    first_step = int(starts.min()) if len(starts) else 0
-    serving = boundary or (ready if start <= ready <= stop else 0) or first_step
+    # The first boundary: a model that is added later does not begin the serving anew.
+    serving = min(boundaries, default=0) or (ready if start <= ready <= stop else 0)
+    serving = serving or first_step(series, steps.labels)
     longest, longest_text = longest_from(series, pauses, 0)
     serving_longest, serving_text = longest_from(series, pauses, serving or stop)
     frozen = marks.frozen(series, stop)
@@ -132,10 +143,11 @@ def _process(
         frozen_since_attach=frozen_since,
         frozen_since=frozen[0],
         frozen_until=frozen[1],
-        boundary=boundary,
+        boundary=max(boundaries, default=0),
         serving=serving,
         serving_longest=serving_longest,
         serving_longest_text=serving_text,
+        held=held_up(series, pauses, steps.labels, serving, stop, options),
         labels=tuple(sorted(steps.labels, key=lambda label: (-label.slow, -label.total, label.label))),
         long_steps=list_slow(series, pauses, steps, name, [n for n, _ in names]),
         other_callbacks=marks.named(series, fmt.MARK_OTHER_CALLBACK),
@@ -143,6 +155,7 @@ def _process(
         wrapped=marks.named(series, fmt.MARK_WRAPPED),
         lost_passes=_lost(series, "passes", at_attach, at_close),
         lost_spans=_lost(series, "spans", None, None),
+        launched=(),
         pauses=pauses,
     )
 
@@ -220,6 +233,29 @@ def _names(every: list[Series], seen: dict[tuple[int, int], ProcessSeen]) -> lis
     return found
 
 
+def _launchers(session: Session) -> Callable[[Series], tuple[str, ...]]:
+    """Whose command a process descends from: ``run`` keeps its pid, so it is an ancestor's or its own.
+
+    Without such an ancestor it is the last command that began before the process did.
+    """
+    parents = {(p.session, p.pid): p.parent for p in session.processes}
+    parents.update({(s.session, s.pid): s.parent for s in session.series})
+    runs = sorted(session.runs, key=lambda run: run.started)
+
+    def launched(series: Series) -> tuple[str, ...]:
+        pid, seen = series.pid, set[int]()
+        while pid and pid not in seen:
+            mine = [run for run in runs if run.pid == pid and run.started <= series.series]
+            if mine:
+                return mine[-1].command
+            seen.add(pid)
+            pid = parents.get((series.session, pid), 0)
+        before = [run for run in runs if run.started <= series.series] or runs
+        return before[-1].command if before else ()
+
+    return launched
+
+
 def _module(argv: tuple[str, ...]) -> str:
     """What runs, from a command line: the module after ``-m``, else the first word that is no option."""
     rest = list(argv[1:])
@@ -244,6 +280,15 @@ def _missed(session: Session) -> tuple[MissedProcess, ...]:
             continue
         name = process_name(one.pid, title=one.title, module=_module(one.arguments), arguments=one.arguments)
         found.append(
-            MissedProcess(one.pid, name, one.arguments, one.missed or "no recording", one.detail, one.python)
+            MissedProcess(
+                pid=one.pid,
+                name=name,
+                command=one.arguments,
+                reason=one.missed or "no recording",
+                detail=one.detail,
+                python=one.python,
+                first_seen=one.first_seen,
+                last_seen=one.last_seen,
+            )
         )
     return tuple(found)

@@ -133,6 +133,10 @@ class LongStep:
     #: Another process whose passes cover half of the excess: "consistent with", no more.
     elsewhere: str = ""
 
+    @property
+    def excess(self) -> int:
+        return max(1, self.duration - self.baseline)
+
 
 @dataclass(frozen=True)
 class LabelStats:
@@ -161,6 +165,25 @@ class LabelStats:
     few: bool
     presets: bool
     note: str = ""
+
+
+@dataclass(frozen=True)
+class Held:
+    """Pauses over ``Options.long_floor`` while work of one process was in flight, after start-up."""
+
+    count: int
+    total: int
+    longest: int
+    #: From the end of start-up, or the first span, to the end of the recording.
+    wall: int
+    #: Spans of this label, and how many of them overlap one of the pauses.
+    label: str
+    waited: int
+    spans: int
+
+    @property
+    def share(self) -> float:
+        return self.total / self.wall
 
 
 @dataclass(frozen=True)
@@ -201,6 +224,8 @@ class ProcessReport:
     #: Longest pause that began after it, and in words what it was.
     serving_longest: int
     serving_longest_text: str
+    #: None if no pause over the floor met work in flight.
+    held: Held | None
     labels: tuple[LabelStats, ...]
     long_steps: tuple[LongStep, ...]
     other_callbacks: tuple[str, ...]
@@ -208,6 +233,8 @@ class ProcessReport:
     wrapped: tuple[str, ...]
     lost_passes: int
     lost_spans: int
+    #: The command of the ``frostline run`` that it descends from, as far as is known.
+    launched: tuple[str, ...]
     #: One entry a pass, in the order of ``series.passes``.
     pauses: Pauses = field(repr=False)
 
@@ -235,6 +262,9 @@ class MissedProcess:
     reason: str
     detail: str
     python: bool
+    #: When it was seen; 0 where that is not known.
+    first_seen: int = 0
+    last_seen: int = 0
 
 
 @dataclass(frozen=True)
@@ -256,6 +286,12 @@ class Verdict:
     elsewhere: int = 0
     steps: int = 0
     threshold: int = 0
+    #: The same for requests: coroutines, of which many wait in one stall.
+    requests: int = 0
+    slow_requests: int = 0
+    explained_requests: int = 0
+    #: One sentence for each further process whose work the collector held up.
+    held: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
 
 

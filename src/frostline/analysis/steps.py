@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -43,6 +43,23 @@ class Steps:
     slow: Slow
 
 
+def label_ids(label: Array) -> Int64:
+    """The name ids that occur. Ten million spans are counted, not sorted: ids are small numbers."""
+    last = int(label.max()) if len(label) else 0
+    ids: Int64 = (
+        np.flatnonzero(np.bincount(label, minlength=last + 1)) if last < 1_000_000 else np.unique(label)
+    )
+    return ids
+
+
+def spans_of(series: Series, texts: set[str]) -> Array:
+    """Which spans have one of these labels."""
+    column = series.spans["label"]
+    ids = [number for number in label_ids(column).tolist() if series.name(number) in texts]
+    found: Array = np.isin(column, ids)
+    return found
+
+
 def _groups(series: Series) -> list[tuple[str, Int64 | slice]]:
     """(label, indices) for each label; ids with the same text are one label."""
     label = series.spans["label"]
@@ -52,8 +69,7 @@ def _groups(series: Series) -> list[tuple[str, Int64 | slice]]:
     if first == last:  # ten million steps of one label: no index array
         return [(series.name(first), slice(None))]
     texts: dict[str, list[int]] = {}
-    dense = last < 1_000_000
-    ids = np.flatnonzero(np.bincount(label, minlength=last + 1)) if dense else np.unique(label)
+    ids = label_ids(label)
     for number in ids:
         texts.setdefault(series.name(int(number)), []).append(int(number))
     if len(ids) <= 32:
@@ -180,6 +196,12 @@ def _mark_nested(slow: Slow) -> None:
             reach = int(slow.stop[i])
 
 
+def request_label(labels: tuple[LabelStats, ...] | list[LabelStats]) -> LabelStats | None:
+    """The coroutine that most time is spent in: the outermost, which is a request in a front end."""
+    coroutines = [label for label in labels if label.kind == fmt.SPAN_ASYNC and not label.few]
+    return max(coroutines, key=lambda label: label.total, default=None)
+
+
 def choose_primary(steps: Steps) -> Steps:
     """Says which labels enter the headline: each stall once.
 
@@ -197,13 +219,42 @@ def choose_primary(steps: Steps) -> Steps:
     return Steps(tuple(replace(s, primary=s.label in chosen) for s in steps.labels), steps.slow)
 
 
-def in_headline(steps: Steps) -> Array:
-    """Which slow steps the headline counts."""
-    primary = np.array([s.primary for s in steps.labels], bool)
-    if not len(steps.slow):
-        return np.zeros(0, bool)
-    counted: Array = primary[steps.slow.label] & ~steps.slow.nested
-    return counted
+@dataclass
+class Counted:
+    """What the headline counts, of steps that one thread ran and of requests."""
+
+    steps: int = 0
+    slow: int = 0
+    explained: int = 0
+    requests: int = 0
+    slow_requests: int = 0
+    explained_requests: int = 0
+    #: Neither explained; consistent with a pass in another process.
+    elsewhere: int = 0
+    #: The labels of the requests.
+    words: set[str] = field(default_factory=set)
+
+    def add(self, steps: Steps) -> None:
+        """Counts one process: its primary labels, and its requests where these are steps."""
+        labels, slow = steps.labels, steps.slow
+        request = request_label(labels)
+        primary = any(s.primary and s.kind == fmt.SPAN_ASYNC for s in labels)
+        for index, label in enumerate(labels):
+            asked = label.kind == fmt.SPAN_ASYNC and (label.primary or (not primary and label is request))
+            if not label.primary and not asked:
+                continue
+            which = (slow.label == index) & ~slow.nested
+            count, explained = int(np.count_nonzero(which)), int(np.count_nonzero(which & slow.explained))
+            self.elsewhere += int(np.count_nonzero(which & (slow.elsewhere >= 0)))
+            if asked:
+                self.words.add(label.label)
+                self.requests += label.count
+                self.slow_requests += count
+                self.explained_requests += explained
+            else:
+                self.steps += label.count
+                self.slow += count
+                self.explained += explained
 
 
 def look_elsewhere(steps: Steps, others: list[tuple[int, Union]]) -> Steps:
@@ -232,6 +283,17 @@ def look_elsewhere(steps: Steps, others: list[tuple[int, Union]]) -> Steps:
     part = np.bincount(slow.label[rest], minlength=count)
     labels = (replace(s, elsewhere=int(found[i]), in_part=int(part[i])) for i, s in enumerate(steps.labels))
     return Steps(tuple(labels), slow)
+
+
+def first_step(series: Series, labels: tuple[LabelStats, ...]) -> int:
+    """When the first span began, of labels that are no part of start-up (``load_model``); 0 if none."""
+    starts = series.spans["start"]
+    if not len(starts):
+        return 0
+    usual = {label.label for label in labels if not label.few}
+    if usual and len(usual) < len(labels):
+        starts = starts[spans_of(series, usual)]
+    return int(starts.min())
 
 
 def list_slow(

@@ -1,23 +1,17 @@
-"""The verdict: the collector, not the collector, or cannot tell; and the doubts beside it."""
+"""The verdict: the collector, not the collector, or cannot tell."""
 
 from __future__ import annotations
 
-from frostline.analysis.model import (
-    Doubt,
-    FullPass,
-    LabelStats,
-    MissedProcess,
-    Options,
-    ProcessReport,
-    Verdict,
-)
-from frostline.recording import Loss, Run
+from frostline.analysis.held import is_finding
+from frostline.analysis.model import LabelStats, MissedProcess, Options, ProcessReport, Verdict
+from frostline.analysis.steps import Counted
 
 #: Under this share of the slow steps the collector is not what makes them slow.
 MINOR = 0.1
-
-#: ns an object: 1,000 is the most that was seen on cold caches.
-SLOWEST = 2_000
+#: Processes that are named under the headline, beside the one in it.
+SHOWN_HELD = 5
+#: What spans of a label are called; others go by the label in quotes.
+NOUNS = {"request": "requests", "task": "tasks", "step": "steps"}
 
 COLLECTOR = "collector"
 NOT_COLLECTOR = "not-the-collector"
@@ -35,77 +29,152 @@ def milliseconds(ns: float) -> str:
 def decide(
     processes: tuple[ProcessReport, ...],
     missed: tuple[MissedProcess, ...],
-    counted: tuple[int, int, int],
+    counted: Counted,
     options: Options,
 ) -> Verdict:
-    """The verdict over all processes. ``counted`` is (slow, explained, elsewhere) of the headline.
+    """The verdict over all processes.
 
-    Where what was lost could turn the verdict, it is "cannot tell".
+    It is "the collector" if that explains a tenth of the slow steps, or of the slow requests, or if
+    it held up some process's work for long: what was lost can only add to that. Else, where what
+    was lost could turn the verdict, it is "cannot tell".
     """
-    slow, explained, elsewhere = counted
-    primary = [label for process in processes for label in process.labels if label.primary]
-    steps = sum(label.count for label in primary)
-    t = options.long_floor
-    over = f"over {milliseconds(t)}"
-    why_not = _cannot_tell(processes, missed, steps, slow, explained)
-    details = _details(processes)
+    found = [p for p in processes if is_finding(p.held, options)]
+    found.sort(key=lambda p: -(p.held.total if p.held else 0))
+    held = [_held(p, options, "it also stopped") for p in found[1:]]
+    if len(held) > SHOWN_HELD:
+        held[SHOWN_HELD:] = [f"and {len(held) - SHOWN_HELD:,} more"]
+    by_count = _explains(counted)
+    why_not = "" if found or by_count else _cannot_tell(processes, missed, counted)
+    over = f"over {milliseconds(options.long_floor)}"
     if why_not:
-        return Verdict(
-            CANNOT_TELL, f"cannot tell, because {why_not}", explained, slow, elsewhere, steps, t, details
-        )
-    if not slow:
-        sentence = f"not the collector: none of the {steps:,} steps recorded is slow ({over})"
-        kind = NOT_COLLECTOR
-    elif not explained:
-        noun = "step" if slow == 1 else f"{slow:,} steps"
-        sentence = f"not the collector: no pass explains the {noun} {over}"
-        kind = NOT_COLLECTOR
-    elif explained < MINOR * slow:
-        sentence = f"not the collector: it explains only {explained:,} of the {slow:,} steps {over}"
-        kind = NOT_COLLECTOR
+        kind, sentence = CANNOT_TELL, f"cannot tell, because {why_not}"
+    elif by_count:
+        kind, sentence = COLLECTOR, f"the collector explains {_explained(counted)} {over}"
+        if found:
+            sentence += f"; {_held(found[0], options, 'it stopped')}"
+    elif found:
+        kind, sentence = COLLECTOR, _held(found[0], options, "the collector stopped")
+        if counted.slow or counted.slow_requests:
+            only = "only " if counted.explained or counted.explained_requests else ""
+            sentence += f"; it explains {only}{_explained(counted)} {over}"
     else:
-        sentence = f"the collector explains {explained:,} of the {slow:,} steps {over}"
-        kind = COLLECTOR
-    if elsewhere:
-        verb = "is" if elsewhere == 1 else "are"
-        sentence += f"; {elsewhere:,} more {verb} consistent with a pass in another process"
-    return Verdict(kind, sentence, explained, slow, elsewhere, steps, t, details)
+        kind, sentence = NOT_COLLECTOR, f"not the collector: {_innocent(counted, over)}"
+    if counted.elsewhere and not why_not:
+        verb = "is" if counted.elsewhere == 1 else "are"
+        sentence += f"; {counted.elsewhere:,} more {verb} consistent with a pass in another process"
+    return Verdict(
+        kind=kind,
+        sentence=sentence,
+        explained=counted.explained,
+        slow=counted.slow,
+        elsewhere=counted.elsewhere,
+        steps=counted.steps,
+        threshold=options.long_floor,
+        requests=counted.requests,
+        slow_requests=counted.slow_requests,
+        explained_requests=counted.explained_requests,
+        held=tuple(held),
+        details=_details(processes),
+    )
+
+
+def _explains(counted: Counted) -> bool:
+    steps = counted.explained >= max(1, MINOR * counted.slow)
+    return steps or counted.explained_requests >= max(1, MINOR * counted.slow_requests)
+
+
+def _held(process: ProcessReport, options: Options, stopped: str) -> str:
+    """How long the collector kept one process's work waiting."""
+    held = process.held
+    assert held is not None
+    wall = held.wall / 1e9
+    time = f"{wall:,.0f} s" if wall >= 10 else f"{wall:.1f} s" if wall >= 1 else milliseconds(held.wall)
+    share = f"{100 * held.share:.1f} %"
+    text = f"{stopped} {process.name} "
+    if held.count == 1:
+        text += f"once for {milliseconds(held.longest)} while work was in flight ({share} of {time})"
+    else:
+        text += (
+            f"{held.count:,} times for over {milliseconds(options.long_floor)} while work was in flight: "
+            f"{milliseconds(held.total)} in {time} ({share}), "
+            f"up to {milliseconds(held.longest)} at a time"
+        )
+    noun = NOUNS.get(held.label, f"'{held.label}'")
+    return f"{text}; {held.waited:,} of {held.spans:,} {noun} waited for it"
+
+
+def _explained(counted: Counted) -> str:
+    """``3 of the 12 steps and 1 of the 4 requests``, the kinds left out that have no slow one."""
+    parts = []
+    if counted.slow or not counted.slow_requests:
+        parts.append(f"{counted.explained:,} of the {counted.slow:,} steps")
+    if counted.slow_requests:
+        parts.append(f"{counted.explained_requests:,} of the {counted.slow_requests:,} {_noun(counted)}")
+    return " and ".join(parts)
+
+
+def _innocent(counted: Counted, over: str) -> str:
+    kinds = (
+        (counted.steps, counted.slow, "steps"),
+        (counted.requests, counted.slow_requests, _noun(counted)),
+    )
+    slow = " and ".join("step" if n == 1 and w == "steps" else f"{n:,} {w}" for _, n, w in kinds if n)
+    if counted.explained or counted.explained_requests:
+        return f"it explains only {_explained(counted)} {over}"
+    quick = " and ".join(f"{n:,} {word}" for n, slow_ones, word in kinds if n and not slow_ones)
+    if not slow:
+        return f"none of the {quick} recorded is slow ({over})"
+    rest = f", and none of the {quick} is slow" if quick else ""
+    return f"no pass explains the {slow} {over}{rest}"
+
+
+def _noun(counted: Counted) -> str:
+    if len(counted.words) == 1:
+        (word,) = counted.words
+        return NOUNS.get(word, f"'{word}'")
+    return "coroutines"
 
 
 def _cannot_tell(
-    processes: tuple[ProcessReport, ...],
-    missed: tuple[MissedProcess, ...],
-    steps: int,
-    slow: int,
-    explained: int,
+    processes: tuple[ProcessReport, ...], missed: tuple[MissedProcess, ...], counted: Counted
 ) -> str:
     if not processes:
         gone = [m for m in missed if m.python]
         if gone:
-            return f"no process was recorded; missed: {_some([m.name for m in gone])}"
+            return f"no process was recorded; missed: {some([m.name for m in gone])}"
         return "no process was recorded"
     free = [p for p in processes if p.series.free_threaded]
     if free and len(free) == len(processes):
         return "these are free-threaded builds, which this version does not record"
+    steps = counted.steps + counted.requests
     if not steps:
         return "no steps were recorded" + _longest(processes)
-    if slow and explained >= max(1, MINOR * slow):
-        return ""  # what was lost can only add to it
     lost_spans = sum(p.lost_spans for p in processes)
-    if lost_spans > 0.01 * steps and not slow:
-        return f"{lost_spans:,} spans were lost, and the slow ones may be among them"
-    if slow:
-        lost = [p for p in processes if p.lost_passes and _slow(p)]
-        if lost:
-            return f"passes were lost in {_some([p.name for p in lost])}, which has slow steps"
-        off = [p for p in processes if p.series.words.get("off_reason") and _slow(p)]
-        if off:
-            return f"recording stopped before the end in {_some([p.name for p in off])}"
-        gone = [m for m in missed if m.python]
-        if gone:
-            verb = "was" if len(gone) == 1 else "were"
-            return f"{_some([m.name for m in gone])} {verb} not recorded"
+    slow = counted.slow + counted.slow_requests
+    if not slow:
+        if lost_spans > 0.01 * steps:
+            return f"{lost_spans:,} spans were lost, and the slow ones may be among them"
+        return ""
+    lost = [p for p in processes if p.lost_passes and _slow(p)]
+    if lost:
+        return f"passes were lost in {some([p.name for p in lost])}, which has slow steps"
+    off = [p for p in processes if p.series.words.get("off_reason") and _slow(p)]
+    if off:
+        return f"recording stopped before the end in {some([p.name for p in off])}"
+    gone = [m for m in missed if m.python and _may_matter(m, processes)]
+    if gone:
+        verb = "was" if len(gone) == 1 else "were"
+        return f"{some([m.name for m in gone])} {verb} not recorded"
     return ""
+
+
+def _may_matter(missed: MissedProcess, processes: tuple[ProcessReport, ...]) -> bool:
+    """Whether enough slow steps fall into its life that its passes could turn the verdict."""
+    if not missed.last_seen:
+        return True
+    open_ = [s for p in processes for s in p.long_steps if not s.explained and not s.nested]
+    during = sum(s.start < missed.last_seen and s.start + s.duration > missed.first_seen for s in open_)
+    return during >= MINOR * len(open_)
 
 
 def _slow(process: ProcessReport) -> int:
@@ -123,7 +192,7 @@ def _longest(processes: tuple[ProcessReport, ...]) -> str:
     return f"; the longest pause was {milliseconds(worst.longest)}, in {worst.name}"
 
 
-def _some(names: list[str]) -> str:
+def some(names: list[str]) -> str:
     shown = ", ".join(names[:3])
     return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
 
@@ -155,105 +224,3 @@ def _detail(process: ProcessReport, label: LabelStats) -> str:
     if label.note:
         text += f" ({label.note})"
     return f"{process.name}: {text}"
-
-
-def doubts(
-    processes: tuple[ProcessReport, ...],
-    missed: tuple[MissedProcess, ...],
-    losses: tuple[Loss, ...],
-    runs: tuple[Run, ...],
-    running: bool,
-    clock_error: int,
-) -> tuple[Doubt, ...]:
-    """What may be wrong with the numbers, for printing beside them."""
-    found: list[Doubt] = []
-    python = [m for m in missed if m.python]
-    if python:
-        found.append(
-            Doubt(
-                "processes-missed",
-                f"{_counted(len(python), 'Python process was', 'Python processes were')} not recorded: "
-                "what they wait for or cause is not here",
-            )
-        )
-    lost = sum(p.lost_passes for p in processes)
-    if lost:
-        found.append(Doubt("passes-lost", f"{lost:,} passes are missing from the recording"))
-    spans = sum(p.lost_spans for p in processes)
-    if spans:
-        found.append(Doubt("spans-lost", f"{spans:,} spans are missing from the recording"))
-    for process in processes:
-        found.extend(_process_doubts(process))
-    for target in _unused_spans(processes, runs):
-        found.append(Doubt("span-unused", f"--span {target} was asked for, and never put on a callable"))
-    damaged = sum(loss.count for loss in losses if loss.slug == "records-damaged")
-    if damaged:
-        found.append(Doubt("records-damaged", f"{damaged:,} damaged records were left out"))
-    unread = {loss.path for loss in losses if loss.slug.startswith(("segment-", "region-"))}
-    if unread:
-        found.append(Doubt("files-damaged", f"{len(unread)} files could not be read whole"))
-    if running:
-        found.append(Doubt("still-running", "the session is still being recorded: these numbers are so far"))
-    if clock_error:
-        found.append(
-            Doubt(
-                "clocks",
-                f"sessions of different hosts were laid over each other by wall time, to within "
-                f"{milliseconds(clock_error)} and whatever their clocks differ by",
-            )
-        )
-    return tuple(found)
-
-
-def _descheduled(one: FullPass) -> bool:
-    walked = one.walked.value or 0
-    # What finalizers do with what was found takes time of its own.
-    return walked >= 10_000 and one.reclaimed < walked / 100 and one.alone > SLOWEST * walked
-
-
-def _counted(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
-
-
-def _unused_spans(processes: tuple[ProcessReport, ...], runs: tuple[Run, ...]) -> list[str]:
-    """Spans that were asked for and that no process wrapped; refused ones are told with the reason."""
-    told = [text for process in processes for text in (*process.wrapped, *process.refused)]
-    asked = dict.fromkeys(span.partition("=")[0].strip() for run in runs for span in run.spans)
-    return [target for target in asked if target and not any(text.startswith(target) for text in told)]
-
-
-def _process_doubts(process: ProcessReport) -> list[Doubt]:
-    found: list[Doubt] = []
-    name = process.name
-    others = sum(g.others for g in process.generations)
-    if others > 0.2 * max(1, process.pause_total) and process.other_callbacks:
-        found.append(
-            Doubt(
-                "other-callbacks",
-                f"{name}: {milliseconds(others)} of {milliseconds(process.pause_total)} of its pauses were "
-                f"other tools' callbacks: {', '.join(process.other_callbacks[:3])}",
-            )
-        )
-    slow = [p for p in process.full_passes if _descheduled(p)]
-    if slow:
-        found.append(
-            Doubt(
-                "slow-walk",
-                f"{name}: {_counted(len(slow), 'full pass', 'full passes')} took over "
-                f"{SLOWEST / 1000:g} us for each object walked: the process was off the CPU, "
-                "or its heap was swapped out",
-            )
-        )
-    if process.series.free_threaded:
-        found.append(Doubt("free-threaded", f"{name}: a free-threaded build, not recorded by this version"))
-    if any(event.kind == "dead collector" for event in process.events):
-        found.append(Doubt("dead-collector", f"{name}: its collector is dead, so no pass can show"))
-    if process.frozen_since and any(
-        event.kind == "freeze" and "without a collect" in event.text for event in process.events
-    ):
-        found.append(
-            Doubt("frozen-garbage", f"{name}: frozen without a collect before: garbage may be frozen")
-        )
-    if (3, 14, 0) <= process.series.version < (3, 14, 5):
-        found.append(Doubt("incremental", f"{name}: the incremental collector of 3.14.0 to 3.14.4"))
-    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from frostline import format as fmt
@@ -47,7 +48,12 @@ def note_losses(series: Series, path: Path, losses: Losses) -> None:
     if series.dropped_passes:
         message = f"the {series.dropped_passes} oldest young passes were dropped to stay within the limit"
         losses.add("passes-dropped", message, path, series.dropped_passes, pid, number)
-    if series.words.get("off_reason") and series.words.get("state") == fmt.STATE_OFF:
-        reasons = dict(meanings.OFF_REASONS)
-        reason = reasons.get(series.words["off_reason"], "an unknown reason")
-        losses.add("recorder-off", f"recording stopped: {reason}", path, 0, pid, number)
+    if series.words.get("off_reason"):
+        reason = dict(meanings.OFF_REASONS).get(series.words["off_reason"], "an unknown reason")
+        number_of_error = series.words.get("off_errno", 0)
+        if 0 < number_of_error < 4096:
+            reason += f" ({os.strerror(number_of_error)})"
+        if series.words.get("state") == fmt.STATE_OFF:
+            losses.add("recorder-off", f"recording stopped: {reason}", path, 0, pid, number)
+        else:
+            losses.add("records-refused", f"records were lost at times: {reason}", path, 0, pid, number)

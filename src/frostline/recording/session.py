@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from frostline import format as fmt
 from frostline.errors import FrostlineError
 from frostline.recording.loss import Loss, Losses
 from frostline.recording.model import Series
-from frostline.recording.notes import ProcessSeen, Session, read_notes
+from frostline.recording.notes import Session, read_notes
 from frostline.recording.segment import FILE_NAME
 from frostline.recording.series import read_series, shift
 
@@ -200,7 +200,7 @@ def merge(sessions: list[Session]) -> Session:
         merged.series += other.series
         merged.runs += other.runs
         merged.processes += [
-            ProcessSeen(**{**vars(p), "session": index, "first_seen": p.first_seen + by})
+            replace(p, session=index, first_seen=p.first_seen + by, last_seen=p.last_seen + by)
             for p in other.processes
         ]
         merged.ready = merged.ready or other.ready

@@ -214,7 +214,7 @@ def _long_calls(analysis: Analysis, runs: list[str], folder: Path) -> Path:
             step.passes,
             int(step.explained),
             int(step.nested),
-            cell(verdict_of(step)),
+            cell(verdict_of(step, analysis.options.long_floor)),
             cell(step.pass_text),
         )
         for run, process in zip(runs, analysis.processes, strict=True)

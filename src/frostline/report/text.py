@@ -222,7 +222,7 @@ def _slow(analysis: Analysis) -> Iterator[Block]:
             f"{(step.start - analysis.start) / 1e9:.3f}",
             number(step.duration),
             number(step.overlap),
-            verdict_of(step),
+            verdict_of(step, analysis.options.long_floor),
             step.pass_text,
         )
         for step in shown
@@ -232,12 +232,14 @@ def _slow(analysis: Analysis) -> Iterator[Block]:
     yield Table(f"Slow steps: the {len(shown)} longest of {total:,}", columns, rows, frozenset((2, 3, 4)))
 
 
-def verdict_of(step: LongStep) -> str:
+def verdict_of(step: LongStep, floor: int) -> str:
     """One step's verdict in few words; careful where others ran between."""
     if step.explained:
         return "the collector" if step.kind == 1 else "overlapped by the collector"
     if step.elsewhere:
         return f"consistent with a pass in {step.elsewhere}"
+    if step.overlap > floor:
+        return f"{ms(step.overlap)} of it are passes ({100 * step.overlap / step.excess:.0f} % of the excess)"
     return "not the collector"
 
 

@@ -24,7 +24,7 @@ def to_json(analysis: Analysis) -> dict[str, Any]:
         "options": asdict(analysis.options),
         "verdict": asdict(analysis.verdict),
         "advice": [asdict(one) for one in analysis.advice],
-        "processes": [_process(process) for process in analysis.processes],
+        "processes": [_process(process, analysis.options.long_floor) for process in analysis.processes],
         "missed": [asdict(one) for one in analysis.missed],
         "doubts": [asdict(one) for one in analysis.doubts],
         "losses": [asdict(one) for one in analysis.losses],
@@ -37,7 +37,7 @@ def to_json(analysis: Analysis) -> dict[str, Any]:
     }
 
 
-def _process(process: ProcessReport) -> dict[str, Any]:
+def _process(process: ProcessReport, floor: int) -> dict[str, Any]:
     return {
         "name": process.name,
         "role": process.role,
@@ -57,6 +57,7 @@ def _process(process: ProcessReport) -> dict[str, Any]:
         "serving": process.serving,
         "serving_longest": process.serving_longest,
         "serving_longest_text": process.serving_longest_text,
+        "held": asdict(process.held) if process.held else None,
         "paused": process.pause_total,
         "passes": len(process.series.passes),
         "spans": len(process.series.spans.get("start", ())),
@@ -67,7 +68,7 @@ def _process(process: ProcessReport) -> dict[str, Any]:
         "call_sites": [asdict(one) for one in process.call_sites],
         "unseen_explicit": {"passes": process.unseen_explicit, "total": process.unseen_explicit_total},
         "labels": [asdict(one) for one in process.labels],
-        "slow_steps": [{**asdict(one), "verdict": verdict_of(one)} for one in process.long_steps],
+        "slow_steps": [{**asdict(one), "verdict": verdict_of(one, floor)} for one in process.long_steps],
         "events": [asdict(one) for one in process.events],
         "at_attach": asdict(process.at_attach) if process.at_attach else None,
         "at_close": asdict(process.at_close) if process.at_close else None,
