@@ -105,3 +105,35 @@ def test_a_nonsense_policy_in_the_environment_is_said_and_the_program_runs(tmp_p
     ran = run(sys.executable, tmp_path, "print('served')", FROSTLINE_POLICY="freez")
     assert (ran.code, ran.output) == (0, "served\n")
     assert "did you mean 'freeze'" in ran.errors and "Traceback" not in ran.errors
+
+
+@every_interpreter
+def test_a_child_forked_after_the_freeze_freezes_its_own_heap_at_a_late_boundary(
+    interpreter: Interpreter, tmp_path: Path
+) -> None:
+    """Workers that a pre-fork server starts anew inherit "frozen" and have imported everything since."""
+    ran = run(
+        interpreter,
+        tmp_path,
+        """
+        import gc, os, frostline
+        from frostline.policy import engine
+        frostline.startup_complete()
+        assert engine.boundary(engine.BY_SUPERVISOR) is None      # done here already
+        pid = os.fork()
+        if pid == 0:
+            before = gc.get_freeze_count()
+            heap = [[i] for i in range(20_000)]
+            assert engine.boundary(engine.BY_SUPERVISOR) == -1
+            assert gc.get_freeze_count() >= before + 20_000
+            assert engine.boundary(engine.BY_SUPERVISOR) is None
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+        """,
+        FROSTLINE_POLICY="freeze",
+    )
+    assert (ran.code, ran.errors) == (0, "")
+    child = next(series for series in ran.session.series if marks(series, layout.MARK_FORKED))
+    (frozen,) = marks(child, layout.MARK_FREEZE)
+    late = layout.MARK_FLAG_LATE | layout.MARK_FLAG_SPLICE | layout.MARK_FLAG_OURS
+    assert (frozen.flags, frozen.values[0]) == (late, -1)

@@ -311,6 +311,8 @@ def test_a_forked_child_writes_a_file_of_its_own_and_ids_stay_valid(
     assert [len(s.spans["start"]) for s in (parent, child)] == [2, 1]
     for series in (parent, child):
         assert "inherited label" in series.names.values()
+    enabled = [m.values[4] for m in marks(child, layout.MARK_STATE) if m.values[0] == 3]
+    assert enabled == [1]
     (forked,) = marks(child, layout.MARK_FORKED)
     assert forked.values[:2] == (parent.pid, parent.series)
     assert len(marks(parent, layout.MARK_FORK)) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -27,12 +28,24 @@ def test_the_environment_of_the_target_has_its_own_frostline(
 
 
 @every_interpreter
-def test_the_fallback_leaves_nothing_on_the_path(tmp_path: Path, interpreter: Interpreter) -> None:
-    command = (interpreter.executable, "-c", "import sys; print(sys.path)")
+def test_the_fallback_leaves_one_folder_at_the_end_of_the_path(
+    tmp_path: Path, interpreter: Interpreter
+) -> None:
+    """It holds one file and shadows nothing; children whose PYTHONPATH is made from sys.path find us by it."""
+    program = (
+        "import os, subprocess, sys; print(sys.path);"
+        "path = os.pathsep.join(sys.path);"
+        "subprocess.run([sys.executable, '-c', '0'], env={**os.environ, 'PYTHONPATH': path}, check=True)"
+    )
+    command = (interpreter.executable, "-c", program)
     bare = subprocess.run(command, env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True)
     ended = run(tmp_path, *command)
-    assert ended.output == bare.stdout
-    assert len(ended.recorded) == 1
+    before, after = ast.literal_eval(bare.stdout), ast.literal_eval(ended.output)
+    assert after[:-1] == before and after[-1].endswith("/boot/path")
+    assert [name.name for name in Path(after[-1]).iterdir() if name.name != "__pycache__"] == [
+        "sitecustomize.py"
+    ]
+    assert len(ended.recorded) == 2
 
 
 def test_a_copy_of_another_version_wins_and_is_named(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ It works with and without a recording. Each act leaves a mark where there is one
 """
 
 import gc
+import os
 import time
 
 from frostline import format as layout
@@ -26,7 +27,10 @@ class _Engine:
     def __init__(self) -> None:
         self.policy: Policy | None = None
         self.frozen_at_start = 0
+        #: Something of ours is frozen, here or in the process that forked this one.
         self.frozen = False
+        #: The process that froze last. A child that was forked later has a heap of its own to freeze.
+        self.frozen_by = 0
 
 
 _engine = _Engine()
@@ -77,15 +81,14 @@ def boundary(told_by: int) -> "int | None":
     if policy is None or policy.kind != "freeze":
         return None
     if late:
-        if _engine.frozen:
-            return None  # the program has done it at the right moment
+        if _engine.frozen_by == os.getpid():
+            return None  # this process has done it at the right moment
         splice(layout.MARK_FLAG_LATE)
         return -1
     if collect(2) < 0:
         return None  # a pass was running: a freeze now would keep its garbage
     begun = time.monotonic_ns()
-    _real("freeze")()
-    _engine.frozen = True
+    _freeze()
     count = gc.get_freeze_count() - _engine.frozen_at_start
     _mark(layout.MARK_FREEZE, layout.MARK_FLAG_OURS, count, begun)
     return count
@@ -94,9 +97,14 @@ def boundary(told_by: int) -> "int | None":
 def splice(flags: int = 0) -> None:
     """Freezes without a collect: microseconds at any size, and garbage is frozen with the rest."""
     begun = time.monotonic_ns()
+    _freeze()
+    _mark(layout.MARK_FREEZE, layout.MARK_FLAG_OURS | layout.MARK_FLAG_SPLICE | flags, -1, begun)
+
+
+def _freeze() -> None:
     _real("freeze")()
     _engine.frozen = True
-    _mark(layout.MARK_FREEZE, layout.MARK_FLAG_OURS | layout.MARK_FLAG_SPLICE | flags, -1, begun)
+    _engine.frozen_by = os.getpid()
 
 
 def release(collect_after: bool = True) -> bool:
@@ -106,6 +114,7 @@ def release(collect_after: bool = True) -> bool:
     begun = time.monotonic_ns()
     _real("unfreeze")()
     _engine.frozen = False
+    _engine.frozen_by = 0
     _mark(layout.MARK_THAW, layout.MARK_FLAG_OURS, -1, begun)
     if collect_after:
         collect(2)

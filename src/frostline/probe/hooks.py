@@ -56,22 +56,31 @@ class _Collect(_StandIn):
             return self.__wrapped__(*args, **keywords)
         recorder.ensure_callback()
         place = recorder.position()
+        lost = recorder.lost_passes()
         begun = time.monotonic_ns()
         result = -1
         try:
             result = self.__wrapped__(*args, **keywords)
             return result
         finally:
-            _quietly(self._write, recorder, place, begun, result, args, keywords)
+            _quietly(self._write, recorder, place, lost, begun, result, args, keywords)
 
     def _write(
-        self, recorder: Recorder, place: "Any", begun: int, result: int, args: "Any", keywords: "Any"
+        self,
+        recorder: Recorder,
+        place: "Any",
+        lost: int,
+        begun: int,
+        result: int,
+        args: "Any",
+        keywords: "Any",
     ) -> None:
         passes = recorder.flag_since(place, layout.PASS_EXPLICIT)
+        skipped = not passes and recorder.lost_passes() == lost  # a full disk is no running pass
         generation = args[0] if args else keywords.get("generation", 2)
         recorder.mark(
             layout.MARK_COLLECT,
-            0 if passes else layout.MARK_FLAG_SKIPPED,
+            layout.MARK_FLAG_SKIPPED if skipped else 0,
             generation,
             result,
             passes,
@@ -190,7 +199,7 @@ def _after_fork_in_child() -> None:
     _real_disable()
     try:
         if recorder is not None and (isinstance(recorder.alive, bytearray) or not recorder.alive[0]):
-            _quietly(recorder.reopen_in_child)
+            _quietly(recorder.reopen_in_child, enabled)
     finally:
         if enabled:
             _real_enable()

@@ -34,6 +34,9 @@ class Recorder:
         self.retention = retention
         self.interpreter = interpreter
         self.series: Series | None = None
+        #: Ours, not the word of the file: a child that is forked shares the file with its parent, and a
+        #: parent that ends first has closed it when the child looks.
+        self.writing = False
         self.frozen_at_attach = 0
         self.names: dict[str, int] = {}
         self._ids = iter(range(1, 1 << 31))
@@ -62,7 +65,7 @@ class Recorder:
     def _open(self, parent: "Series | None") -> None:
         """Opens a series and starts to write; on failure the recorder is off and the host goes on."""
         try:
-            series = Series(self.session, self.policy, self.retention, self.interpreter, parent)
+            series = Series(self.session, self.policy, self.interpreter, parent)
         except OSError:
             self.switch_off(layout.OFF_ERROR, 0)
             return
@@ -73,6 +76,7 @@ class Recorder:
             self.switch_off(layout.OFF_FREE_THREADED, 0)
             return
         series.words[_WORD["state"]] = layout.STATE_RECORDING
+        self.writing = True
         self.use(series)
 
     def attach(self) -> None:
@@ -85,13 +89,16 @@ class Recorder:
         self._state(0, self.frozen_at_attach)
         self.look_around()
 
-    def reopen_in_child(self) -> None:
-        """After a fork: a file of the child's own, and no pass in flight."""
+    def reopen_in_child(self, enabled: "bool | None" = None) -> None:
+        """After a fork: a file of the child's own, and no pass in flight.
+
+        ``enabled``: whether the host has the collector on, where that is not what it says just now.
+        """
         parent = self.series
         dead = self.in_flight()
         self.use(None)
         self.series = None
-        if parent is None or (parent.words[_WORD["state"]] != layout.STATE_RECORDING):
+        if parent is None or not self.writing:
             return
         self._open(parent)
         if self.series is None:
@@ -101,7 +108,7 @@ class Recorder:
             self._write_name(text, number)
         self.series.words[_WORD["handler"]] = int(self.control)  # signal handlers survive a fork
         self.mark(layout.MARK_FORKED, a=parent.pid, b=parent.series)
-        self._state(0, -1)
+        self._state(0, -1, enabled)
         if dead and dead != _thread.get_ident():
             # Another thread of the parent was inside a pass. CPython's "collecting" flag was copied
             # and the thread that would clear it does not exist here.
@@ -109,11 +116,16 @@ class Recorder:
 
     @property
     def recording(self) -> bool:
+        return self.writing and self.series is not None
+
+    def lost_passes(self) -> int:
+        """Passes that were seen and could not be recorded so far."""
         series = self.series
-        return series is not None and series.words[_WORD["state"]] == layout.STATE_RECORDING
+        return 0 if series is None else int(series.words[_WORD["lost_passes"]])
 
     def switch_off(self, reason: int, errno: int) -> None:
         """Stops writing for good and leaves the reason where a reader finds it."""
+        self.writing = False
         self.use(None)
         series = self.series
         if series is not None:
@@ -133,6 +145,7 @@ class Recorder:
         assert series is not None
         series.words[_WORD["closed"]] = time.monotonic_ns()
         series.words[_WORD["state"]] = layout.STATE_CLOSED
+        self.writing = False
         self.use(None)
 
     def remove_callbacks(self) -> None:
@@ -244,7 +257,7 @@ class Recorder:
             slot + 1,
         )
 
-    def _state(self, flags: int, frozen: int) -> None:
+    def _state(self, flags: int, frozen: int, enabled: "bool | None" = None) -> None:
         """The collector's whole state as marks: a generation each, thresholds, freeze count."""
         counts = gc.get_count()
         for generation, stats in enumerate(gc.get_stats()):
@@ -257,7 +270,13 @@ class Recorder:
                 stats["uncollectable"],
                 counts[generation],
             )
-        self.mark(layout.MARK_STATE, flags, 3, *gc.get_threshold(), int(gc.isenabled()))
+        self.mark(
+            layout.MARK_STATE,
+            flags,
+            3,
+            *gc.get_threshold(),
+            int(gc.isenabled() if enabled is None else enabled),
+        )
         others = len(gc.callbacks) - sum(c is self.on_collection or c is self.on_tail for c in gc.callbacks)
         self.mark(layout.MARK_STATE, flags, 4, frozen, others, gc.get_debug())
 

@@ -116,12 +116,9 @@ def reason_of(error: OSError) -> int:
 class Series:
     """The files of one interpreter of one process, from its opening to its end."""
 
-    def __init__(
-        self, session: str, policy: str, retention: int, interpreter: int, parent: "Series | None"
-    ) -> None:
+    def __init__(self, session: str, policy: str, interpreter: int, parent: "Series | None") -> None:
         self.session = session
         self.policy = policy
-        self.retention = retention
         self.pid = os.getpid()
         self.series = time.monotonic_ns()
         self.interpreter = interpreter
@@ -168,7 +165,9 @@ class Series:
         record = {k: size for k, size, _ in layout.RECORDS}[kind]
         grown = self._grown.get(kind, 0)
         size = layout.GROWN_SEGMENT_SIZES[min(grown, len(layout.GROWN_SEGMENT_SIZES) - 1)]
-        if self.retention and self._bytes + size > self.retention and not self._make_room(size):
+        # The helper raises the word by what it has moved out of our way.
+        limit = self.words[_WORD["retention"]]
+        if limit and self._bytes + size > limit and not self._make_room(size):
             raise OSError(28, "the retention limit of this process is reached")
         segment = next(self._segments)
         mapping = self._create(segment, size)

@@ -3,8 +3,10 @@
 #
 # Copied as ``sitecustomize.py`` into a folder that holds nothing else, which stands first on
 # PYTHONPATH. Every Python that inherits the environment runs it, 2.7 too, so the syntax is what
-# all of them accept. It leaves nothing behind: its folder goes off sys.path, and the next
-# sitecustomize (ddtrace's, the distribution's) runs as if this one were not there.
+# all of them accept. The next sitecustomize (ddtrace's, the distribution's) runs as if this one were
+# not there. Its folder then goes to the end of sys.path, where a module can shadow nothing:
+# libraries build their children's PYTHONPATH from sys.path (torch's compile workers, joblib), and
+# without it those children would be missed.
 import os
 import sys
 
@@ -55,6 +57,7 @@ def _start(here):
                 if library in sys.path:
                     sys.path.remove(library)
     module._boot()
+    return os.path.dirname(here) in module.__file__
 
 
 def _next(here):
@@ -74,11 +77,14 @@ def _next(here):
 def _run():
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if entry != here]
+    needed = False
     try:
-        _start(here)
+        needed = _start(here)
     except Exception:  # noqa: S110 - a target never fails because of us
         pass
     _next(here)
+    if needed:
+        sys.path.append(here)
 
 
 _run()
