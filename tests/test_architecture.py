@@ -29,7 +29,8 @@ ALLOWED: dict[str, set[str]] = {
 #: Loaded in the target: these modules of the standard library and no other, at import or later.
 IN_TARGET = ("probe", "policy", "agent", "format")
 SMALL_LIBRARY = {
-    "_interpreters", "_signal", "_struct", "_thread", "_weakref", "_xxsubinterpreters", "atexit", "errno", "gc", "mmap", "os", "sys", "time",
+    "_interpreters", "_signal", "_struct", "_thread", "_weakref", "_xxsubinterpreters",
+    "atexit", "errno", "gc", "mmap", "os", "sys", "time",
 }  # fmt: skip
 #: ``format`` has parts that only the outside loads.
 OUTSIDE_PARTS = {"format/describe.py", "format/meanings.py", "format/naming.py"}
