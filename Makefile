@@ -24,8 +24,9 @@ lint: $(VENV)/ready
 test: lint
 	$(BIN)/python -m pytest
 
+# One row: make bench ROWS=callback. Nothing else should run on the machine meanwhile.
 bench: $(VENV)/ready
-	$(BIN)/python -m benchmarks
+	FROSTLINE_PYTHONS=$$($(BIN)/python -m tests.interpreters) $(BIN)/python -m benchmarks $(ROWS)
 
 # docs/format.md and docs/messages.md are generated from the code; a test holds them to it.
 docs: $(VENV)/ready

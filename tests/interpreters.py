@@ -72,3 +72,7 @@ def found() -> tuple[Interpreter, ...]:
 
 #: For tests that take ``interpreter``: one run on each.
 every_interpreter = pytest.mark.parametrize("interpreter", found(), ids=str)
+
+
+if __name__ == "__main__":
+    print(":".join(interpreter.executable for interpreter in found()))
