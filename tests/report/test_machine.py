@@ -46,6 +46,7 @@ def test_every_key_of_the_json_is_documented(tmp_path: Path) -> None:
 def test_the_json_says_what_the_text_says(tmp_path: Path) -> None:
     data = to_json(server(tmp_path))
     assert data["verdict"]["sentence"] == "the collector explains 3 of the 3 steps over 20 ms"
+    assert (data["processes"][0]["held"]["count"], data["processes"][0]["held"]["waited"]) == (3, 3)
     (process,) = data["processes"]
     assert process["name"] == "EngineCore dp0 (pid 4711)"
     assert process["generations"][0]["count"] == 3

@@ -44,9 +44,10 @@ def server(folder: Path, longest: int = 80, role: str = "EngineCore", frozen: bo
 def test_the_verdict_comes_first_and_the_rest_in_its_order(tmp_path: Path) -> None:
     lines = list(plain(report(server(tmp_path))))
     assert lines[0] == "The collector explains 3 of the 3 steps over 20 ms."
+    assert lines[1] == "Next: frostline run --policy freeze --ready-url URL -- uvicorn app:app"
     text = "\n".join(lines)
     order = ["Processes", "Passes", "Steps", "Slow steps", "Full passes", "Explicit gc.collect()", "Next"]
-    places = [text.index("\n" + title) for title in order]
+    places = [text.index("\n" + title + ("\n" if title == "Next" else "")) for title in order]
     assert places == sorted(places)
     assert "skipped: a pass was running" in text
     assert "EngineCore dp0 (pid 4711)" in text
@@ -191,3 +192,58 @@ def test_a_process_that_is_in_one_session_only_is_shown_as_such(tmp_path: Path) 
     other = server(tmp_path / "b", role="Worker")
     text = "\n".join(plain(sidebyside(one, other, ("a", "b"))))
     assert re.search(r"Worker dp0\s+longest pause\s+-\s+80\.0 ms", text)
+
+
+def test_long_lists_of_the_same_are_cut_and_paths_begin_at_the_library(tmp_path: Path) -> None:
+    """R6: a batch of requests that waited in one stall pushes nothing out."""
+    process = Process()
+    base = "/opt/venv/lib/python3.11"
+    trigger = process.name(f"{base}/site-packages/pkg/entry.py")
+    process.add_mark(fmt.MARK_COLLECT, 0, MS, file=f"{base}/re/_parser.py", line=7, a=2, c=1)
+    for i in range(100):
+        process.add_span("request", i * 10 * MS, 30 * MS, kind=fmt.SPAN_ASYNC)
+        process.add_span("step", i * 10 * MS, MS)
+    for i in range(30):
+        process.add_span("request", 3000 * MS + i, 900 * MS, kind=fmt.SPAN_ASYNC)
+    process.add_span("step", 3000 * MS, 80 * MS)
+    process.add_pass(3000 * MS, 70 * MS, trigger_file=trigger, trigger_line=3)
+    process.write(tmp_path)
+    lines = list(plain(report(analyse(read_session(tmp_path)))))
+    at = lines.index("Slow steps: the 6 longest of 31, at most 5 of a label")
+    rows = lines[at + 2 : at + 8]
+    assert [" request " in row for row in rows] == [True] * 5 + [False]
+    assert all("triggered at pkg/entry.py:3" in row for row in rows)
+    assert any("  re/_parser.py:7  " in line for line in lines)
+    assert not any("/opt/venv" in line for line in lines)
+
+
+def test_one_footnote_for_a_generation(tmp_path: Path) -> None:
+    """R12: of two processes, one has a pass too quick for its estimate."""
+    for pid in (10, 11):
+        process = Process(pid=pid)
+        process.add_state(0, (3, 0, 0))
+        for i in range(600):
+            process.add_pass(i * MS // 10, MS // 20, 0, count0=1000)
+        for i in range(20):
+            process.add_pass(1000 * MS + i * 100 * MS, MS // 1000 if pid + i == 11 + 5 else 60 * MS)
+        process.write(tmp_path)
+    lines = list(plain(report(analyse(read_session(tmp_path)))))
+    (line,) = [line for line in lines if line.startswith("  ~ gen 2: ")]
+    assert line.endswith("; 2 of 40 passes are unknown and not in the sums")
+
+
+def test_the_top_says_what_to_do_and_who_else_was_stopped(tmp_path: Path) -> None:
+    first = Process()
+    for pid in range(3):
+        process = Process(pid=10 + pid, opened=first.opened + pid)
+        process.add_identity("Worker", pid)
+        for i in range(100):
+            process.add_span("request", i * 50 * MS, 200 * MS, kind=fmt.SPAN_ASYNC)
+        process.add_pass(3000 * MS, (300 + pid) * MS)
+        process.write(tmp_path)
+    write_run(tmp_path, ["serve"])
+    lines = list(plain(report(analyse(read_session(tmp_path)))))
+    assert lines[0].startswith("The collector stopped Worker dp2 (pid 12) once for 302 ms while work was in")
+    assert lines[1].startswith("  it also stopped Worker dp1 (pid 11) once for 301 ms")
+    assert lines[2].startswith("  it also stopped Worker dp0 (pid 10) once for 300 ms")
+    assert lines[3] == "Next: frostline run --policy freeze --ready-url URL -- serve"

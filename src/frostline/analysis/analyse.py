@@ -69,7 +69,7 @@ def analyse(session: Session, options: Options | None = None) -> Analysis:
     return Analysis(
         path=session.path,
         verdict=verdict,
-        advice=advise(reports, missed, tuple(session.runs), verdict, str(session.path)),
+        advice=advise(reports, missed, verdict, str(session.path), options),
         processes=reports,
         missed=missed,
         doubts=doubts(
@@ -238,8 +238,9 @@ def _launchers(session: Session) -> Callable[[Series], tuple[str, ...]]:
 
     Without such an ancestor it is the last command that began before the process did.
     """
-    parents = {(p.session, p.pid): p.parent for p in session.processes}
-    parents.update({(s.session, s.pid): s.parent for s in session.series})
+    parents = {(s.session, s.pid): s.parent for s in session.series}
+    # From outside, unless the parent had gone before the helper looked.
+    parents.update({(p.session, p.pid): p.parent for p in session.processes if p.parent > 1})
     runs = sorted(session.runs, key=lambda run: run.started)
 
     def launched(series: Series) -> tuple[str, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from frostline import format as fmt
 from frostline.analysis.model import Doubt, FullPass, MissedProcess, ProcessReport
-from frostline.analysis.verdict import milliseconds
+from frostline.analysis.verdict import milliseconds, some
 from frostline.recording import Loss, Run
 
 #: ns an object: 1,000 is the most that was seen on cold caches.
@@ -19,7 +20,7 @@ def doubts(
     clock_error: int,
 ) -> tuple[Doubt, ...]:
     """What may be wrong with the numbers, for printing beside them."""
-    found: list[Doubt] = []
+    found = [*_dead(processes), *_freezes(processes)]
     python = [m for m in missed if m.python]
     if python:
         found.append(
@@ -56,6 +57,52 @@ def doubts(
             )
         )
     return tuple(found)
+
+
+def _dead(processes: tuple[ProcessReport, ...]) -> list[Doubt]:
+    return [
+        Doubt(
+            "dead-collector",
+            f"{p.name}: ITS COLLECTOR IS DEAD (forked while another thread was inside a pass): "
+            "no pass can show, and no cycle is freed",
+        )
+        for p in processes
+        if any(event.kind == "dead collector" for event in p.events)
+    ]
+
+
+def _freezes(processes: tuple[ProcessReport, ...]) -> list[Doubt]:
+    """Freezes that may hold garbage, and freezes that were asked for and never came."""
+    found: list[Doubt] = []
+    spliced = []
+    for p in processes:
+        flags = [m.flags for m in p.series.marks if m.kind == fmt.MARK_FREEZE]
+        if p.frozen_since and any(flag & fmt.MARK_FLAG_SPLICE for flag in flags):
+            spliced.append(any(flag & fmt.MARK_FLAG_LATE for flag in flags))
+    if spliced:
+        when = "frozen at READY without a collect" if all(spliced) else "frozen without a collect before"
+        found.append(
+            Doubt(
+                "frozen-garbage",
+                f"{when} in {_counted(len(spliced), 'process', 'processes')}: "
+                "what garbage there was is frozen",
+            )
+        )
+    asked = [p for p in processes if p.policy.split(",")[0] == "freeze"]
+    kinds = (fmt.MARK_FREEZE, fmt.MARK_BOUNDARY)
+    waiting = [p for p in asked if not any(m.kind in kinds for m in p.series.marks)]
+    # Who was gone before the others were told has missed nothing.
+    told = {p.session: p.boundary for p in reversed(asked) if p.boundary}
+    waiting = [p for p in waiting if p.stop > told.get(p.session, 0)]
+    if waiting:
+        found.append(
+            Doubt(
+                "no-boundary",
+                f"policy freeze was in force and no boundary came in {some([p.name for p in waiting])}: "
+                "nothing was frozen. Call frostline.startup_complete() or use --ready-url",
+            )
+        )
+    return found
 
 
 def _descheduled(one: FullPass) -> bool:
@@ -99,14 +146,6 @@ def _process_doubts(process: ProcessReport) -> list[Doubt]:
         )
     if process.series.free_threaded:
         found.append(Doubt("free-threaded", f"{name}: a free-threaded build, not recorded by this version"))
-    if any(event.kind == "dead collector" for event in process.events):
-        found.append(Doubt("dead-collector", f"{name}: its collector is dead, so no pass can show"))
-    if process.frozen_since and any(
-        event.kind == "freeze" and "without a collect" in event.text for event in process.events
-    ):
-        found.append(
-            Doubt("frozen-garbage", f"{name}: frozen without a collect before: garbage may be frozen")
-        )
     if (3, 14, 0) <= process.series.version < (3, 14, 5):
         found.append(Doubt("incremental", f"{name}: the incremental collector of 3.14.0 to 3.14.4"))
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 
 import numpy as np
@@ -10,6 +11,9 @@ from frostline import format as fmt
 from frostline.analysis.model import CallSite, Event, State
 from frostline.analysis.pauses import Pauses
 from frostline.recording import Mark, Series
+
+#: ns. Finalizers that keep the collector off for longer are an event.
+FINALIZERS = 500_000_000
 
 _BOUNDARY_FROM = {1: "the program", 2: "the supervisor", 3: "an integration"}
 #: Marks that are no event of their own: they are shown in tables instead.
@@ -130,10 +134,22 @@ def frozen(series: Series, end: int) -> tuple[int, int]:
 def events(series: Series) -> tuple[Event, ...]:
     """What happened to the collector and the process, in order, in words."""
     found: list[Event] = []
+    hidden = _finalizers(series)
     for mark in series.marks:
-        if mark.kind not in _QUIET:
+        if mark.kind not in _QUIET and mark.time not in hidden:
             found.append(Event(mark.time, mark.label, _words(series, mark)))
     return tuple(found)
+
+
+def _finalizers(series: Series) -> set[int]:
+    """Times of the pair of disable and enable that ``weakref.finalize`` makes at every exit."""
+    pair = (fmt.MARK_DISABLE, fmt.MARK_ENABLE)
+    marks = [m for m in series.marks if m.kind in pair and m.file.endswith("/weakref.py")]
+    hidden: set[int] = set()
+    for off, on in itertools.pairwise(marks):
+        if (off.kind, on.kind) == pair and on.time - off.time < FINALIZERS:
+            hidden |= {off.time, on.time}
+    return hidden
 
 
 def _words(series: Series, mark: Mark) -> str:

@@ -30,6 +30,8 @@ class Walked:
     value: int | None
     exact: bool = False
     how: str = ""
+    #: Passes of which nothing sound is known: they are not in the sum.
+    unknown: int = 0
 
 
 @dataclass(frozen=True)

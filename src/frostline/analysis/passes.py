@@ -127,9 +127,7 @@ def _sum_walked(heap: HeapModel, which: Array, generation: int) -> Walked:
         return Walked(None)
     exact = not unknown and bool(np.all(heap.exact[which]))
     how = HOW_EXACT if exact else (HOW_FULL if generation == 2 else HOW_YOUNG)
-    if unknown:
-        how += f"; {unknown:,} of {len(walked):,} passes are unknown and not in the sum"
-    return Walked(int(walked[known].sum()), exact, how)
+    return Walked(int(walked[known].sum()), exact, how, unknown)
 
 
 def full_passes(series: Series, pauses: Pauses) -> tuple[FullPass, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from frostline.analysis import Analysis, ProcessReport
 from frostline.report.blocks import Block, Line, Table
-from frostline.report.text import number, seconds
+from frostline.report.words import number, seconds
 
 _EMPTY = "-"
 

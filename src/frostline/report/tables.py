@@ -10,7 +10,7 @@ from frostline.analysis import Analysis, ProcessReport
 from frostline.analysis.passes import kind_of
 from frostline.errors import FrostlineError
 from frostline.report.safe import cell
-from frostline.report.text import verdict_of
+from frostline.report.words import verdict_of
 
 _CHUNK = 100_000
 _KINDS = {1: "sync", 2: "async", 3: "generator", 4: "split"}

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from frostline.analysis import Analysis, LabelStats, LongStep, ProcessReport, State, Walked
+from frostline.analysis import Advice, Analysis, LabelStats, LongStep, ProcessReport, State
 from frostline.analysis.passes import FROSTLINE
 from frostline.analysis.verdict import milliseconds as ms
 from frostline.report.blocks import Block, Line, Table
+from frostline.report.words import number, seconds, sentence, short_paths, verdict_of, walked
 
 #: Rows shown of what can be long; ``--csv`` and ``--json`` have them all.
+SHOWN_LABELS = 5
+SHOWN_COMMAND = 120
 SHOWN_STEPS = 20
+#: Of one label of one process: a batch of requests that waited in one stall is one finding.
+SHOWN_ALIKE = 5
 SHOWN_FULL = 12
 SHOWN_SITES = 12
 SHOWN_EVENTS = 12
@@ -34,38 +39,26 @@ def report(analysis: Analysis) -> Iterator[Block]:
     yield from _advice(analysis)
 
 
-def seconds(ns: float) -> str:
-    return f"{ns / 1e9:,.1f} s"
-
-
-def walked(value: Walked) -> str:
-    if value.value is None:
-        return "-"
-    return f"{'' if value.exact else '~'}{value.value:,}"
-
-
-def number(ns: float) -> str:
-    """Milliseconds in a column."""
-    value = ns / 1e6
-    return f"{value:,.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
-
-
 def _verdict(analysis: Analysis) -> Iterator[Block]:
     verdict = analysis.verdict
     style = {"collector": "bad", "not-the-collector": "good"}.get(verdict.kind, "headline")
-    sentence = verdict.sentence[:1].upper() + verdict.sentence[1:] + "."
-    yield Line(sentence, style)
-    if verdict.slow:
+    yield Line(sentence(verdict.sentence), style)
+    for line in verdict.held:
+        yield Line(line, style, indent=2)
+    if analysis.advice:
+        yield _next(analysis.advice)
+    if verdict.slow or verdict.slow_requests:
         factor = analysis.options.long_factor
         yield Line(
             f"Slow: over {ms(verdict.threshold)} and over {factor:g} x the median of its label. "
             f"Explained: the process's own passes cover at least half of the excess.",
             "quiet",
         )
-    for line in verdict.details[:8]:
+    for line in verdict.details[:SHOWN_LABELS]:
         yield Line(line, indent=2)
-    if len(verdict.details) > 8:
-        yield Line(f"and {len(verdict.details) - 8} more labels, see the table", "quiet", indent=2)
+    if len(verdict.details) > SHOWN_LABELS:
+        more = len(verdict.details) - SHOWN_LABELS
+        yield Line(f"and {more} more {'label' if more == 1 else 'labels'}, see Steps", "quiet", indent=2)
     longest = max(analysis.processes, key=lambda p: p.longest, default=None)
     if longest is not None:
         yield Line(_longest_line("Longest pause", longest, longest.longest, longest.longest_text))
@@ -78,6 +71,14 @@ def _verdict(analysis: Analysis) -> Iterator[Block]:
     text = f"{count} {'process' if count == 1 else 'processes'} recorded, {len(missed)} missed"
     state = ", still running" if analysis.running else ""
     yield Line(f"{text}, {analysis.records:,} records over {seconds(analysis.stop - analysis.start)}{state}.")
+
+
+def _next(every: tuple[Advice, ...]) -> Line:
+    """The one thing to do, at the top: why and how are under Next."""
+    first = every[0]
+    if first.command:
+        return Line(f"Next: {first.command}", "command")
+    return Line(f"Next: {short_paths(first.text)}.")
 
 
 def _longest_line(what: str, process: ProcessReport, pause: int, words: str) -> str:
@@ -109,11 +110,18 @@ def _processes(analysis: Analysis) -> Iterator[Block]:
     if rows:
         yield Table("Processes", columns, tuple(rows), frozenset((3, 4, 5, 6, 7, 8)))
     if analysis.missed:
-        yield Table(
-            "Processes missed",
-            ("process", "reason", "detail", "command"),
-            tuple((m.name, m.reason, m.detail, " ".join(m.command)[:120]) for m in analysis.missed),
-        )
+        missed = [
+            (m.name, m.reason, m.detail, " ".join(" ".join(m.command).split())[:SHOWN_COMMAND])
+            for m in analysis.missed
+        ]
+        heading: tuple[str, ...] = ("process", "reason", "detail", "command")
+        if not any(row[2] for row in missed):
+            heading = ("process", "reason", "command")
+            yield Table(
+                "Processes missed", heading, tuple((name, why, what) for name, why, _, what in missed)
+            )
+        else:
+            yield Table("Processes missed", heading, tuple(missed))
 
 
 def _how_it_ended(process: ProcessReport) -> str:
@@ -126,15 +134,13 @@ def _how_it_ended(process: ProcessReport) -> str:
 
 def _generations(analysis: Analysis) -> Iterator[Block]:
     rows: list[tuple[str, ...]] = []
-    hows: dict[str, set[int]] = {}
+    hows: dict[str, dict[int, tuple[int, int]]] = {}
     for process in analysis.processes:
         for i, g in enumerate(process.generations):
             if g.walked.value is not None and not g.walked.exact:
-                how, _, partial = g.walked.how.partition("; ")
-                how += (
-                    "; passes of which nothing is known are not in the sums" if "unknown" in partial else ""
-                )
-                hows.setdefault(how, set()).add(g.generation)
+                seen = hows.setdefault(g.walked.how, {})
+                unknown, of = seen.get(g.generation, (0, 0))
+                seen[g.generation] = (unknown + g.walked.unknown, of + g.count)
             rows.append(
                 (
                     process.name if i == 0 else "",
@@ -162,7 +168,9 @@ def _generations(analysis: Analysis) -> Iterator[Block]:
     yield Table("Passes: pauses as the process felt them", columns, tuple(rows), frozenset(range(1, 12)))
     for how, generations in hows.items():
         which = " and ".join(map(str, sorted(generations)))
-        yield Line(f"~ gen {which}: {how}", "quiet", indent=2)
+        unknown, of = (sum(numbers) for numbers in zip(*generations.values(), strict=True))
+        rest = f"; {unknown:,} of {of:,} passes are unknown and not in the sums" if unknown else ""
+        yield Line(f"~ gen {which}: {how}{rest}", "quiet", indent=2)
     for process in analysis.processes:
         others = sum(g.others for g in process.generations)
         if process.other_callbacks and others > 0.01 * process.pause_total:
@@ -214,7 +222,15 @@ def _slow(analysis: Analysis) -> Iterator[Block]:
     if not steps:
         return
     steps.sort(key=lambda step: -step.duration)
-    shown = steps[:SHOWN_STEPS]
+    shown: list[LongStep] = []
+    alike: dict[tuple[str, str], int] = {}
+    for step in steps:
+        key = (step.process, step.label)
+        alike[key] = alike.get(key, 0) + 1
+        if alike[key] <= SHOWN_ALIKE:
+            shown.append(step)
+        if len(shown) == SHOWN_STEPS:
+            break
     rows = tuple(
         (
             step.process,
@@ -223,24 +239,16 @@ def _slow(analysis: Analysis) -> Iterator[Block]:
             number(step.duration),
             number(step.overlap),
             verdict_of(step, analysis.options.long_floor),
-            step.pass_text,
+            short_paths(step.pass_text),
         )
         for step in shown
     )
     total = sum(label.slow for process in analysis.processes for label in process.labels)
     columns = ("process", "span", "at s", "took ms", "in passes ms", "verdict", "the longest pass in it")
-    yield Table(f"Slow steps: the {len(shown)} longest of {total:,}", columns, rows, frozenset((2, 3, 4)))
-
-
-def verdict_of(step: LongStep, floor: int) -> str:
-    """One step's verdict in few words; careful where others ran between."""
-    if step.explained:
-        return "the collector" if step.kind == 1 else "overlapped by the collector"
-    if step.elsewhere:
-        return f"consistent with a pass in {step.elsewhere}"
-    if step.overlap > floor:
-        return f"{ms(step.overlap)} of it are passes ({100 * step.overlap / step.excess:.0f} % of the excess)"
-    return "not the collector"
+    title = f"Slow steps: the {len(shown)} longest of {total:,}"
+    if any(n > SHOWN_ALIKE for n in alike.values()):
+        title += f", at most {SHOWN_ALIKE} of a label"
+    yield Table(title, columns, rows, frozenset((2, 3, 4)))
 
 
 def _full(analysis: Analysis) -> Iterator[Block]:
@@ -256,7 +264,7 @@ def _full(analysis: Analysis) -> Iterator[Block]:
             p.kind,
             walked(p.walked),
             f"{p.reclaimed:,}",
-            f"{p.file}:{p.line}" if p.file and p.kind != FROSTLINE else "",
+            short_paths(f"{p.file}:{p.line}") if p.file and p.kind != FROSTLINE else "",
         )
         for p, process in passes[:SHOWN_FULL]
     )
@@ -285,7 +293,9 @@ def _explicit(analysis: Analysis) -> Iterator[Block]:
             found += f"; {site.skipped:,} skipped: a pass was running"
         if site.raised:
             found += f"; {site.raised:,} raised"
-        where = "Frostline" if site.ours else f"{site.file}:{site.line}" if site.file else "unknown"
+        where = (
+            "Frostline" if site.ours else short_paths(f"{site.file}:{site.line}") if site.file else "unknown"
+        )
         rows.append((process.name, where, str(site.generation), f"{site.count:,}", number(site.total), found))
     columns = ("process", "call site", "gen", "calls", "total ms", "reclaimed")
     if rows:
@@ -336,7 +346,9 @@ def _events(analysis: Analysis) -> Iterator[Block]:
             text = event.text
             if event.kind == "fork" and len(forks) > 1:
                 text += f" ({len(forks):,} times)"
-            rows.append((process.name, f"{(event.time - analysis.start) / 1e9:.3f}", event.kind, text))
+            rows.append(
+                (process.name, f"{(event.time - analysis.start) / 1e9:.3f}", event.kind, short_paths(text))
+            )
         if len(notable) > SHOWN_EVENTS:
             rows.append((process.name, "", "", f"and {len(notable) - SHOWN_EVENTS:,} more events"))
         rows += [(process.name, "", "span refused", text) for text in process.refused[:SHOWN_EVENTS]]
@@ -365,7 +377,7 @@ def _advice(analysis: Analysis) -> Iterator[Block]:
         yield Line("")
         yield Line("Next", "headline")
     for advice in analysis.advice:
-        yield Line(advice.text[:1].upper() + advice.text[1:] + ".", indent=2)
+        yield Line(short_paths(sentence(advice.text)), indent=2)
         if advice.how:
             yield Line(f"(how that was obtained: {advice.how})", "quiet", indent=2)
         if advice.command:

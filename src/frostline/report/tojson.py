@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from frostline.analysis import Analysis, GenerationStats, ProcessReport
-from frostline.report.text import verdict_of
+from frostline.report.words import verdict_of
 
 SCHEMA = 1
 

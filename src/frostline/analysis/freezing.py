@@ -1,0 +1,237 @@
+"""What a freeze would gain, or a freeze that was made leaves over."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+import numpy as np
+
+from frostline import format as fmt
+from frostline.analysis.model import Advice, FullPass, Options, ProcessReport
+from frostline.analysis.passes import AUTOMATIC, FROSTLINE
+from frostline.analysis.verdict import milliseconds, some
+
+#: A longest pause under the first, and a sum under the second or under the third of the time
+#: recorded, are nothing that a freeze could gain.
+NEGLIGIBLE_PAUSE = 5_000_000
+NEGLIGIBLE_TOTAL = 20_000_000
+NEGLIGIBLE_SHARE = 0.005
+#: A full pass that reclaims more than this share of what it walked does work that is needed.
+LITTLE = 0.02
+#: Where it is not known what was walked: fewer objects reclaimed than one for so many ns.
+NS_PER_USEFUL_OBJECT = 5_000
+#: Threshold 2 that makes full passes rare; a process that has this much of it is tuned already.
+RARE = 1000
+TUNED = 100
+#: Threshold 0 from which a young pass walks so much that it is a pause of its own.
+MANY_YOUNG = 10_000
+
+
+def command(process: ProcessReport) -> str:
+    """What was started with ``frostline run`` and became this process."""
+    return shlex.join(process.launched) if process.launched else "COMMAND"
+
+
+def useless(one: FullPass) -> bool:
+    """Whether a full pass walked much and reclaimed next to nothing."""
+    if one.walked.value:
+        return one.reclaimed <= LITTLE * one.walked.value
+    return one.reclaimed * NS_PER_USEFUL_OBJECT < one.alone
+
+
+def negligible(longest: int, total: int, wall: int) -> bool:
+    return longest < NEGLIGIBLE_PAUSE and (total < NEGLIGIBLE_TOTAL or total < NEGLIGIBLE_SHARE * wall)
+
+
+def serving_since(process: ProcessReport, processes: tuple[ProcessReport, ...]) -> int:
+    """When start-up was over: as the process itself tells, else the first of the others; 0 if none does."""
+    others = (p.serving for p in processes if p.serving and p.session == process.session)
+    return process.serving or min(others, default=0)
+
+
+@dataclass(frozen=True)
+class _Gain:
+    """Full passes that a freeze at the end of start-up would have spared or made cheap."""
+
+    process: ProcessReport
+    passes: tuple[FullPass, ...]
+
+    @property
+    def automatic(self) -> int:
+        return sum(p.pause for p in self.passes if p.kind == AUTOMATIC)
+
+    @property
+    def explicit(self) -> int:
+        """Of explicit ones, less what each took once the process had frozen its heap after all."""
+        after = longest_since_freeze(self.process)
+        return sum(max(0, p.pause - after) for p in self.passes if p.kind != AUTOMATIC)
+
+
+def _gain(process: ProcessReport, processes: tuple[ProcessReport, ...]) -> _Gain | None:
+    since = serving_since(process, processes)
+    passes = [p for p in process.full_passes if p.kind != FROSTLINE and p.start >= since]
+    if process.frozen_since:
+        # What came before the freeze: only where serving had begun, or the program asked for it.
+        passes = [p for p in passes if p.start < process.frozen_since and (since or p.kind != AUTOMATIC)]
+    total = sum(p.pause for p in passes)
+    if negligible(max((p.pause for p in passes), default=0), total, process.wall):
+        return None
+    # By time: most of what full passes cost was for nothing.
+    if 2 * sum(p.pause for p in passes if useless(p)) < total or not total:
+        return None
+    return _Gain(process, tuple(passes))
+
+
+def freeze(processes: tuple[ProcessReport, ...]) -> Advice | None:
+    """Freeze at the end of start-up: only what lies after it is counted, and explicit passes apart."""
+    gains = [gain for p in processes if (gain := _gain(p, processes)) is not None]
+    if not gains:
+        return None
+    gains.sort(key=lambda gain: -(gain.automatic + gain.explicit))
+    passes = [p for gain in gains for p in gain.passes]
+    automatic, explicit = sum(g.automatic for g in gains), sum(g.explicit for g in gains)
+    asked = sum(p.kind != AUTOMATIC for p in passes)
+    longest = max(p.pause for p in passes)
+    reclaimed = sum(p.reclaimed for p in passes)
+    which = f" ({asked:,} by explicit calls)" if asked else ""
+    where = some([g.process.name for g in gains])
+    text = (
+        f"full passes walk a heap that stays: {len(passes):,}{which} in {where} "
+        f"took {milliseconds(sum(p.pause for p in passes))}, the longest {milliseconds(longest)}"
+        f"{walked_each(passes)}, and reclaimed {f'{reclaimed:,} objects' if reclaimed else '0'}. "
+    )
+    most = gains[0].process
+    if most.policy.split(",")[0] == "freeze" and not most.frozen_since:
+        text += (
+            "Policy freeze was in force and no boundary came: nothing was frozen. "
+            "Call frostline.startup_complete() when start-up is over, or use --ready-url: "
+        )
+    elif all(g.process.frozen_since for g in gains):
+        text += "It was frozen only after them. Freeze it at the end of start-up: "
+    else:
+        text += "Freeze it at the end of start-up: "
+    if automatic:
+        after = max(young_longest(g.process, serving_since(g.process, processes)) for g in gains)
+        text += (
+            f"expect up to {milliseconds(automatic)} less, and the longest pause to fall to about "
+            f"{milliseconds(after)}"
+        )
+        if explicit:
+            stay = "call stays, and gets" if asked == 1 else "calls stay, and get"
+            text += f"; {asked:,} explicit {stay} cheaper"
+    else:
+        text += f"the calls stay, and get cheaper: expect up to {milliseconds(explicit)} less"
+    how = (
+        "the sum of those passes, and the longest young pass that remains; "
+        "passes over what grows after the freeze stay, and the freeze itself costs one full pass"
+    )
+    return Advice(
+        text,
+        f"frostline run --policy freeze --ready-url URL -- {command(most)}",
+        automatic or explicit,
+        how,
+    )
+
+
+def walked_each(passes: list[FullPass]) -> str:
+    """``, each over about 600,000 objects``: the median of what is known."""
+    known = sorted(p.walked.value for p in passes if p.walked.value)
+    return f", each over about {rounded(known[len(known) // 2])} objects" if known else ""
+
+
+def rounded(number: int) -> str:
+    """Three digits of what is an estimate anyway."""
+    return f"{int(float(f'{number:.3g}')):,}"
+
+
+def longest_since_freeze(process: ProcessReport) -> int:
+    return max((p.pause for p in process.while_frozen), default=0)
+
+
+def young_longest(process: ProcessReport, since: int = 0) -> int:
+    """The longest pass of generations 0 and 1 that began at ``since`` or later."""
+    young = (process.series.passes["generation"] < 2) & (process.pauses.start >= since)
+    return int(process.pauses.length[young].max()) if bool(np.any(young)) else 0
+
+
+def thresholds(processes: tuple[ProcessReport, ...], options: Options) -> list[Advice]:
+    """For processes that are frozen and still have full passes that matter, and for tuned ones."""
+    found: list[Advice] = []
+    still: list[tuple[int, ProcessReport, list[FullPass]]] = []
+    for process in processes:
+        since = serving_since(process, processes)
+        passes = [p for p in process.while_frozen if p.start >= since]
+        total = sum(p.pause for p in passes)
+        if not negligible(max((p.pause for p in passes), default=0), total, process.wall):
+            still.append((total, process, passes))
+    if still:
+        total, process, passes = max(still, key=lambda one: one[0])
+        found += _still(process, passes, total, serving_since(process, processes), options)
+    found += _young(processes, options)
+    return found
+
+
+def _still(
+    process: ProcessReport, passes: list[FullPass], total: int, since: int, options: Options
+) -> list[Advice]:
+    worst = max(passes, key=lambda p: p.pause)
+    what = f"{len(passes):,} full passes" if len(passes) > 1 else "a full pass"
+    grew = f" by about {rounded(worst.walked.value)} objects" if worst.walked.value else ""
+    text = (
+        f"frozen, {process.name} still had {what}: {milliseconds(total)}, up to {milliseconds(worst.pause)}; "
+        f"its heap grew{grew} after the freeze"
+    )
+    early = _froze_early(process, since, worst)
+    again = f"frostline run --policy freeze --ready-url URL -- {command(process)}"
+    if early:
+        return [Advice(f"{text}, and did so before start-up was over. Freeze it when it is over", again)]
+    asked = [p for p in passes if p.kind != AUTOMATIC]
+    if 2 * sum(p.pause for p in asked) > total:
+        return [Advice(f"{text}. Most of that are explicit calls, which no threshold governs")]
+    if worst.thresholds[2] >= TUNED:
+        return [Advice(f"{text}. Its thresholds make full passes rare already: find what it keeps")]
+    first, second, _ = worst.thresholds if worst.thresholds[0] > 0 else (700, 10, 10)
+    text += ". Raise threshold 2: fewer full passes; "
+    text += "each young pass may walk more, and dead cycles are held longer"
+    young = young_longest(process, max(since, process.frozen_since))
+    if young > options.long_floor:
+        text += f" (young passes of up to {milliseconds(young)} are there already)"
+    if not since:
+        text += ". If that was start-up, freeze later instead, when it is over"
+    ours = any(m.kind == fmt.MARK_FREEZE and m.flags & fmt.MARK_FLAG_OURS for m in process.series.marks)
+    policy = (
+        f"freeze,thresholds={first}/{second}/{RARE} --ready-url URL"
+        if ours
+        else f"tune:{first},{second},{RARE}"
+    )
+    return [Advice(text, f"frostline run --policy {policy} -- {command(process)}")]
+
+
+def _froze_early(process: ProcessReport, since: int, worst: FullPass) -> bool:
+    """Whether half of what is walked after the freeze was there when serving began."""
+    if not since or process.frozen_since >= since or not worst.walked.value:
+        return False
+    at = process.pauses.heap.at(since)
+    return at is not None and 2 * at[0] >= worst.walked.value
+
+
+def _young(processes: tuple[ProcessReport, ...], options: Options) -> list[Advice]:
+    """A threshold 0 so high that young passes became the long ones."""
+    worst: tuple[int, ProcessReport, int] | None = None
+    for process in processes:
+        state = process.at_attach
+        set_to = [m.values[0] for m in process.series.marks if m.kind == fmt.MARK_THRESHOLD]
+        first = set_to[-1] if set_to else state.thresholds[0] if state and state.thresholds else 0
+        longest = young_longest(process, serving_since(process, processes))
+        if first >= MANY_YOUNG and longest > 5 * options.long_floor and (worst is None or longest > worst[0]):
+            worst = (longest, process, first)
+    if worst is None:
+        return []
+    longest, process, first = worst
+    text = (
+        f"with threshold 0 at {first:,}, young passes of {process.name} take up to "
+        f"{milliseconds(longest)}: each walks that many new objects. "
+        "Lower threshold 0 and keep threshold 2 high"
+    )
+    return [Advice(text, f"frostline run --policy tune:700,10,{RARE} -- {command(process)}")]

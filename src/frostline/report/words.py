@@ -1,0 +1,49 @@
+"""Numbers, paths and verdicts in few words, as every table of the report prints them."""
+
+from __future__ import annotations
+
+import re
+
+from frostline.analysis import LongStep, Walked
+from frostline.analysis.verdict import milliseconds as ms
+
+#: Up to the folder of the installed packages, or else of the standard library.
+_LIBRARY = re.compile(r"(?<![^\s:(])/[^\s:]*?/lib(?:64)?/python3\.\d+t?/(?:site-packages/|dist-packages/)?")
+
+
+def seconds(ns: float) -> str:
+    return f"{ns / 1e9:,.1f} s"
+
+
+def walked(value: Walked) -> str:
+    if value.value is None:
+        return "-"
+    return f"{'' if value.exact else '~'}{value.value:,}"
+
+
+def short_paths(text: str) -> str:
+    """Paths from site-packages or the standard library on; ``--json`` and ``--csv`` have them whole."""
+    return _LIBRARY.sub("", text)
+
+
+def sentence(text: str) -> str:
+    """With a capital and a full stop; a path or a module at its head stays as it is."""
+    head = text.split(" ", 1)[0]
+    return (text if "." in head or "/" in head else text[:1].upper() + text[1:]) + "."
+
+
+def number(ns: float) -> str:
+    """Milliseconds in a column."""
+    value = ns / 1e6
+    return f"{value:,.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
+
+
+def verdict_of(step: LongStep, floor: int) -> str:
+    """One step's verdict in few words; careful where others ran between."""
+    if step.explained:
+        return "the collector" if step.kind == 1 else "overlapped by the collector"
+    if step.elsewhere:
+        return f"consistent with a pass in {step.elsewhere}"
+    if step.overlap > floor:
+        return f"{ms(step.overlap)} of it are passes ({100 * step.overlap / step.excess:.0f} % of the excess)"
+    return "not the collector"
