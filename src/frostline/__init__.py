@@ -42,7 +42,11 @@ def _boot() -> None:
     if os.environ.get("FROSTLINE_DISABLE"):
         return
     try:
-        _start(None)
+        _record(None)
+    except Exception:
+        pass  # the host must start whatever happens here; the missing recording is reported
+    try:
+        _adopt(os.environ.get("FROSTLINE_POLICY", ""))
     except ValueError as error:
         # A policy that nobody can apply, set by hand (``run`` checks it first). To say nothing would
         # leave a server without the policy that its operator believes in.
@@ -51,15 +55,17 @@ def _boot() -> None:
         if sys.stderr is not None:
             sys.stderr.write(f"frostline: FROSTLINE_POLICY: {error}\n")
     except Exception:
-        pass  # the host must start whatever happens here; the missing recording is reported
+        pass
 
 
-def _start(policy: "str | None") -> None:
+def _record(policy: "str | None") -> None:
     if os.environ.get("FROSTLINE_OUTPUT"):
         from frostline.probe import hooks
 
         hooks.start(policy=policy)
-    text = policy or os.environ.get("FROSTLINE_POLICY", "")
+
+
+def _adopt(text: str) -> None:
     if text and text != "off":
         from frostline.policy import engine
 
@@ -80,7 +86,9 @@ def install(role: "str | None" = None, rank: "int | None" = None, policy: "str |
     """
     if os.environ.get("FROSTLINE_DISABLE"):
         return
-    _start(os.environ.get("FROSTLINE_POLICY") or policy)
+    chosen = os.environ.get("FROSTLINE_POLICY") or policy or ""
+    _record(chosen)
+    _adopt(chosen)
     if role is None and rank is None:
         return
     from frostline.probe import recorder_of_this_process

@@ -215,3 +215,33 @@ def test_doctor_notices_a_sitecustomize_that_shuts_ours_out(tmp_path: Path) -> N
 def test_doctor_of_no_interpreter(tmp_path: Path) -> None:
     done = frostline(tmp_path, "doctor", "--python", "no-such-python")
     assert done.returncode != 0 and "not found" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("report", ""),
+        ("report", "--csv", ""),
+        ("report", "--long-ms", "nan"),
+        ("report", "--long-ms", "inf"),
+        ("report", "--long-factor", "nan"),
+        ("run", "--retention", "999999999T", "--", "true"),
+        ("run", "--span", "json:loads=a; x", "--", "true"),
+        ("run", "--span", "json:loads=", "--", "true"),
+    ],
+)
+def test_values_that_mean_nothing_are_refused(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = frostline(tmp_path, *arguments)
+    assert done.returncode == 2 and "Traceback" not in done.stderr and done.stderr
+    assert list(tmp_path.glob("frostline-*")) == []
+
+
+def test_a_program_that_freezes_by_itself_does_so_under_a_plain_run(tmp_path: Path) -> None:
+    """``run`` without ``--policy`` asks for none; ``--policy off`` overrules the program."""
+    program = write(
+        tmp_path / "server.py",
+        "import frostline; frostline.install(policy='freeze'); print(frostline.startup_complete())",
+    )
+    assert int(run(tmp_path, sys.executable, str(program)).output) > 1000
+    overruled = run(tmp_path, sys.executable, str(program), options=("--policy", "off"))
+    assert overruled.output.strip() == "None"

@@ -34,8 +34,8 @@ def test_it_reads_as_it_did(name: str, tmp_path: Path) -> None:
 
     labels = sorted(mark.label for mark in parent.marks if mark.label != "state")
     assert labels == sorted(
-        ["attach", "policy", "identity", "collect", "collect", "callback", "threshold", "collect", "boundary"]
-        + ["freeze", "thaw", "disable", "enable", "fork", "close"]
+        "attach policy identity collect collect callback threshold collect boundary freeze thaw disable "
+        "enable fork close".split()
     )
     (identity,) = (mark for mark in parent.marks if mark.kind == layout.MARK_IDENTITY)
     assert (parent.name(identity.values[0]), identity.values[1]) == ("EngineCore", 1)

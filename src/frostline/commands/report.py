@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,16 +19,36 @@ from frostline.report import report as text_report
 from frostline.report import to_json, write, write_csv
 
 
+def _finite(_: click.Context, parameter: click.Parameter, value: float) -> float:
+    if not math.isfinite(value):  # click's ranges let "nan" through
+        raise click.BadParameter("must be a finite number", param=parameter)
+    return value
+
+
+class _Named(click.Path):
+    """A path that is not empty: an unset variable of a script would mean the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the path is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 @click.command(name="report")
-@click.argument("sessions", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("sessions", nargs=-1, type=_Named(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (schema: docs/json.md).")
 @click.option(
-    "--csv", "csv_folder", type=click.Path(path_type=Path), metavar="DIR", help="Write tables into DIR."
+    "--csv",
+    "csv_folder",
+    type=_Named(path_type=Path),
+    metavar="DIR",
+    help="Write tables into DIR.",
 )
 @click.option(
     "--long-factor",
     type=click.FloatRange(min=1.0),
     default=3.0,
+    callback=_finite,
     show_default=True,
     help="A step is slow over this many times its label's median ...",
 )
@@ -34,6 +56,7 @@ from frostline.report import to_json, write, write_csv
     "--long-ms",
     type=click.FloatRange(min=0.0),
     default=20.0,
+    callback=_finite,
     show_default=True,
     help="... and over this many milliseconds.",
 )

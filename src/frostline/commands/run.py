@@ -23,10 +23,8 @@ _SPAN = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*(=[^;=]+)?$")
 @click.option("-o", "--output", metavar="DIR", help="Session folder; an existing session is joined.")
 @click.option(
     "--policy",
-    default="off",
     envvar="FROSTLINE_POLICY",
-    show_default=True,
-    help="off, tune:T0,T1,T2, or freeze; see docs/policies.md.",
+    help="off, tune:T0,T1,T2, or freeze; see docs/policies.md. Not given: the program's own, if it has one.",
 )
 @click.option(
     "--span", "spans", multiple=True, metavar="MODULE:QUALNAME[=LABEL]", help="Time each call of a callable."
@@ -58,7 +56,7 @@ _SPAN = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*(=[^;=]+)?$")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def run(
     output: "str | None",
-    policy: str,
+    policy: "str | None",
     spans: tuple[str, ...],
     presets: str,
     ready_url: "str | None",
@@ -76,7 +74,8 @@ def run(
     if not command:
         raise usage("no-command", "there is no command to run", "frostline run [OPTIONS] -- COMMAND ...")
     settings = {
-        "policy": checked_policy(policy),
+        # Not "off" where it was not asked for: that would overrule a program that freezes by itself.
+        "policy": checked_policy(policy) if policy else "",
         "presets": checked_presets(presets),
         "spans": ";".join(checked_span(span) for span in spans) or os.environ.get("FROSTLINE_SPANS", ""),
         "control": "off" if no_control else "on",
@@ -130,6 +129,12 @@ def known_presets() -> list[str]:
 
 def checked_span(text: str) -> str:
     """A span's target."""
+    if not _SPAN.match(text) and _SPAN.match(text.partition("=")[0]):
+        raise usage(
+            "bad-span",
+            f"{text.partition('=')[2]!r} is not a label",
+            "A label is not empty and holds neither ';' nor '='.",
+        )
     if not _SPAN.match(text):
         raise usage(
             "bad-span",
@@ -152,7 +157,10 @@ def size(text: str) -> int:
     found = _SIZE.match(text.strip())
     if not found:
         raise usage("bad-size", f"{text!r} is not a size", "Write for example 256M or 1G, or 0.")
-    return int(float(found.group(1)) * 1024 ** " KMGT".index(found.group(2).upper() or " "))
+    number = int(float(found.group(1)) * 1024 ** " KMGT".index(found.group(2).upper() or " "))
+    if number >= 2**63:
+        raise usage("bad-size", f"{text!r} is more than any machine has", "Write 0 to keep everything.")
+    return number
 
 
 def checked_ready(url: "str | None", log: "str | None", after: "str | None") -> "dict[str, Any] | None":

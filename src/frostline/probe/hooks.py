@@ -340,7 +340,7 @@ def start(session: "str | None" = None, policy: "str | None" = None) -> "Recorde
     _started = True
     policy = policy or environment.get("FROSTLINE_POLICY") or "off"
     retention = environment.get("FROSTLINE_RETENTION", "")
-    limit = int(retention) if retention.isdecimal() else 0
+    limit = min(int(retention), 2**63 - 1) if retention.isascii() and retention.isdecimal() else 0
     recorder = Recorder(os.path.abspath(session), policy, limit, _interpreter_id())
     probe.set_recorder(recorder)
     recorder.attach()
