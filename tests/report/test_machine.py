@@ -150,3 +150,19 @@ def test_several_series_of_one_pid_are_told_apart(tmp_path: Path) -> None:
         process.write(tmp_path)
     names = [p.name for p in analyse(read_session(tmp_path)).processes]
     assert names == ["Server (pid 10)", "Server (pid 10, program 2)", "Server (pid 10, interpreter 1)"]
+
+
+def test_a_forked_worker_is_not_named_as_its_master_is(tmp_path: Path) -> None:
+    """R11, and the same name in ``status`` (A7)."""
+    from frostline.format import MARK_FORKED
+    from frostline.reach import overview
+
+    argv = [("argv", "/usr/bin/python3"), ("argv", "/usr/bin/gunicorn"), ("argv", "app:app")]
+    master, worker = Process(pid=10, text=argv), Process(pid=11, text=argv)
+    worker.add_mark(MARK_FORKED, 0, a=10)
+    for process in (master, worker):
+        process.write(tmp_path)
+    names = [p.name for p in analyse(read_session(tmp_path)).processes]
+    assert names == ["gunicorn (pid 10)", "gunicorn child (pid 11)"]
+    rows = overview.read(str(tmp_path)).rows
+    assert [f"{row.name} (pid {row.pid})" for row in rows] == names

@@ -21,7 +21,19 @@ from frostline.format.naming import process_name, process_role
         ({"module": "/srv/app/main.py"}, "main.py (pid 1)"),
         ({"module": "/srv/tool/__main__.py"}, "tool (pid 1)"),
         ({"title": "python3.11", "arguments": ("/usr/bin/gunicorn", "app")}, "gunicorn (pid 1)"),
-        ({"arguments": ("/usr/bin/python3.11", "-c", "x")}, "python3.11 (pid 1)"),
+        ({"arguments": ("/usr/bin/python3.11", "-c", "x")}, 'python3.11 -c "x" (pid 1)'),
+        (
+            {"arguments": ("/x/python", "-X", "dev", "-c", "\nimport sys\nif sys.platform != 'linux':\n x")},
+            'python -c "import sys if sys.platform != ..." (pid 1)',
+        ),
+        ({"arguments": ("/usr/bin/python3.11", "-c")}, "python3.11 (pid 1)"),
+        (
+            {"arguments": ("/x/python", "-c", "from multiprocessing.spawn import spawn_main; spawn_main()")},
+            "spawned child (pid 1)",
+        ),
+        ({"module": "/usr/bin/gunicorn", "forked": True}, "gunicorn child (pid 1)"),
+        ({"title": "gunicorn: worker", "forked": True}, "gunicorn: worker (pid 1)"),
+        ({"multiprocessing": "ForkPoolWorker-1", "forked": True}, "ForkPoolWorker-1 (pid 1)"),
         (
             {"arguments": ("/x/python", "-c", "from multiprocessing.resource_tracker import main;main(8)")},
             "resource tracker (pid 1)",

@@ -220,8 +220,9 @@ def _names(every: list[Series], seen: dict[tuple[int, int], ProcessSeen]) -> lis
         module = texts[3] or series.first_text("module") or _module(series.text.get("argv", ()))
         argv = series.text.get("argv", ()) or (outside.arguments if outside else ())
         title = texts[1] or (outside.title if outside else "")
-        role = process_role(texts[0], rank, title, texts[2], module, argv)
-        name = process_name(series.pid, texts[0], rank, title, texts[2], module, argv)
+        forked = any(mark.kind == fmt.MARK_FORKED for mark in series.marks)
+        role = process_role(texts[0], rank, title, texts[2], module, argv, forked)
+        name = process_name(series.pid, texts[0], rank, title, texts[2], module, argv, forked)
         key = (series.session, series.pid)
         count[key] = count.get(key, 0) + 1
         if count[key] > 1:

@@ -3,6 +3,15 @@
 #: What tells nothing about a process: never used as its name.
 ANONYMOUS = frozenset(("", "python", "python3", "MainProcess", "-c", "-m", "-", "__main__"))
 
+#: What the interpreter's own helpers run from ``-c``, by the module of multiprocessing.
+_HELPERS = {
+    "resource_tracker": "resource tracker",
+    "forkserver": "fork server",
+    "spawn": "spawned child",
+}
+#: Characters shown of a program in the command line.
+_INLINE = 32
+
 
 def process_name(
     pid: int,
@@ -12,15 +21,17 @@ def process_name(
     multiprocessing: str = "",
     module: str = "",
     arguments: "tuple[str, ...]" = (),
+    forked: bool = False,
 ) -> str:
     """Name of a process as everything prints it, such as ``EngineCore dp0 (pid 4711)``.
 
     The first of these that says something wins: the role that the program gave, the process
     title, the multiprocessing name, the module or script that runs, the command's first word.
     An integer rank is shown as ``dp<rank>``, a text as it is (``dp0-tp1``), unless the name
-    already ends in it; a negative one is none.
+    already ends in it; a negative one is none. A fork that nothing of its own tells apart from its
+    parent (Gunicorn without setproctitle) is its parent's ``child``.
     """
-    return f"{process_role(role, rank, title, multiprocessing, module, arguments)} (pid {pid})"
+    return f"{process_role(role, rank, title, multiprocessing, module, arguments, forked)} (pid {pid})"
 
 
 def process_role(
@@ -30,11 +41,15 @@ def process_role(
     multiprocessing: str = "",
     module: str = "",
     arguments: "tuple[str, ...]" = (),
+    forked: bool = False,
 ) -> str:
     """The name without the pid: what is the same for this process in another session."""
     command = _helper_of_multiprocessing(arguments) or (_last_part(arguments[0]) if arguments else "")
     candidates = (role, title, multiprocessing, _last_part(module), command)
-    name = next((c.strip() for c in candidates if not _anonymous(c.strip())), command or "python")
+    name = next((c.strip() for c in candidates if not _anonymous(c.strip())), "")
+    name = name or _inline(arguments, command or "python")
+    if forked and all(_anonymous(c.strip()) for c in (role, title, multiprocessing)):
+        name += " child"
     shown = _rank_text(rank)
     if shown and not name.endswith(shown) and not name.endswith(f"_{shown.lstrip('dp')}"):
         name = f"{name} {shown}"
@@ -46,8 +61,18 @@ def _helper_of_multiprocessing(arguments: "tuple[str, ...]") -> str:
     for argument in arguments[1:]:
         if argument.startswith("from multiprocessing."):
             module = argument[len("from multiprocessing.") :].split(" ", 1)[0]
-            return {"resource_tracker": "resource tracker", "forkserver": "fork server"}.get(module, "")
+            return _HELPERS.get(module, "")
     return ""
+
+
+def _inline(arguments: "tuple[str, ...]", command: str) -> str:
+    """``python -c "import sys ..."``: the first words of a program in the command line."""
+    if "-c" not in arguments[1:-1]:
+        return command
+    text = " ".join(arguments[arguments.index("-c", 1) + 1].split())
+    if len(text) > _INLINE:
+        text = text[:_INLINE].rsplit(" ", 1)[0] + " ..."
+    return f'{command} -c "{text}"'
 
 
 def _anonymous(name: str) -> bool:

@@ -98,6 +98,8 @@ def _judge(marks: list[dict[str, int]], names: dict[int, str], header: "segments
                 identity[where] = text
             if mark["b"] >= 0:
                 identity["rank"] = mark["b"]
+        elif kind == layout.MARK_FORKED:
+            identity["forked"] = True
         elif kind == layout.MARK_FREEZE:
             frozen = mark["time"]
             spliced = bool(mark["flags"] & layout.MARK_FLAG_SPLICE)
@@ -132,4 +134,5 @@ def name(identity: dict[str, Any], argv: list[str], title: str) -> str:
         identity.get("multiprocessing", ""),
         module,
         tuple(argv),
+        identity.get("forked", False),
     )
