@@ -13,7 +13,8 @@ from typing import Any
 import click
 
 from frostline.analysis import Analysis, Options, analyse
-from frostline.recording import Session, merge, newest_session, read_session, seal
+from frostline.reach.sealing import seal_dead
+from frostline.recording import Session, merge, newest_session, read_session
 from frostline.recording.session import Progress
 from frostline.report import report as text_report
 from frostline.report import to_json, write, write_csv
@@ -84,7 +85,7 @@ def analysed(paths: tuple[Path, ...], options: Options | None = None) -> Analysi
     read: list[Session] = []
     for path in chosen:
         if path.is_dir():
-            seal(path)
+            seal_dead(str(path))
         with _progress(f"reading {path.name}") as progress:
             read.append(read_session(path, progress))
     return analyse(merge(read) if len(read) > 1 else read[0], options)

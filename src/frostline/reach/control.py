@@ -23,6 +23,10 @@ _WORD = layout.WORD
 _STATUS = dict(meanings.REPLIES)
 #: How often a busy process is asked again, seconds.
 _BUSY_PAUSE = 0.01
+#: How often a process that has not answered is signalled again, seconds. CPython can lose one: a signal
+#: that lands between the end of a handler and the system call that is then resumed sets a flag which
+#: nobody looks at before that call returns.
+_AGAIN = 0.05
 
 
 class Reply(NamedTuple):
@@ -108,6 +112,8 @@ class Mailbox:
         """Writes a request, wakes the process, and returns the request's number."""
         self._check()
         number = (self.word("request") + 1) & _MASK
+        # A target that is just taking up an older request must not do its operation with our arguments.
+        self._words[_WORD["opcode"]] = 0
         for position, name in enumerate(("arg0", "arg1", "arg2")):
             self._words[_WORD[name]] = (args[position] if position < len(args) else 0) & _MASK
         self._words[_WORD["opcode"]] = op
@@ -128,13 +134,18 @@ class Mailbox:
         return Reply(self.word("status"), result - (1 << 64) if result >> 63 else result, number)
 
     def wait(self, number: int, until: float) -> "Reply | None":
-        """The answer, or None at ``until`` (time.monotonic())."""
+        """The answer, or None at ``until`` (time.monotonic()). Signals again while it waits."""
         pause = 0.0002
+        again = time.monotonic() + _AGAIN
         while True:
             found = self.answer(number)
-            if found is not None or time.monotonic() >= until or not self.alive:
+            now = time.monotonic()
+            if found is not None or now >= until or not self.alive:
                 return found
-            time.sleep(min(pause, max(0.0, until - time.monotonic())))
+            if now >= again and self.word("request") == number:
+                self.wake()
+                again = now + _AGAIN
+            time.sleep(min(pause, max(0.0, until - now)))
             pause = min(pause * 2, 0.01)
 
     def locked(self, until: float) -> bool:

@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from frostline import format as layout
 from frostline.reach import linux, proc, segments
@@ -147,6 +148,59 @@ class Sealer:
             elif segments.is_full(path):
                 self._full.add(name)
         return ready
+
+
+class Swept(NamedTuple):
+    """What `seal_dead` did: segments moved, segments left where they were."""
+
+    moved: int
+    left: int
+
+
+def seal_dead(session: str) -> Swept:
+    """Seals what dead processes left, for when there is no helper any more (`report` calls it).
+
+    A process whose end is not certain is left alone, and nothing is moved out of a folder that is
+    not ours alone.
+    """
+    active = active_folder(session)
+    if not active or not _ours_alone(active):
+        return Swept(0, 0)
+    moved = Sealer(session).round(_may_live)
+    left = len(segments.listing(active))
+    if not left and not _helper_at_work(session):
+        remove_active(session)  # a process that starts just now makes the folder and the link again
+    return Swept(moved, left)
+
+
+def _ours_alone(active: str) -> bool:
+    try:
+        about = os.stat(active)
+    except OSError:
+        return False
+    mine = about.st_uid == os.getuid() and not about.st_mode & 0o077
+    return mine and os.path.basename(active).startswith(f"frostline-{os.getuid()}-")
+
+
+def _may_live(path: str, name: SegmentName) -> bool:
+    """Whether the writer is not certainly dead."""
+    header = segments.read_header(path)
+    if header is None or not header.process_start:
+        return True
+    if header.pid_namespace != proc.pid_namespace():
+        return True  # another container: its numbers mean nothing here
+    now = proc.stat(header.pid)
+    return now is not None and now.alive and now.start_ticks == header.process_start
+
+
+def _helper_at_work(session: str) -> bool:
+    """Whether a helper still serves the session: then the active folder is its to remove."""
+    for name in os.listdir(session):
+        if name.startswith("helper-") and name.endswith(".json"):
+            number = name.split("-")[1]
+            if number.isdecimal() and "frostline-helper" in proc.arguments(int(number)):
+                return True
+    return False
 
 
 def writer_lives(path: str, name: SegmentName) -> bool:

@@ -3,7 +3,6 @@
 from frostline.recording.loss import Loss
 from frostline.recording.model import Mark, Series
 from frostline.recording.notes import ProcessSeen, Run, Session
-from frostline.recording.seal import Sealed, seal
 from frostline.recording.session import merge, newest_session, read_session
 
 __all__ = [
@@ -11,11 +10,9 @@ __all__ = [
     "Mark",
     "ProcessSeen",
     "Run",
-    "Sealed",
     "Series",
     "Session",
     "merge",
     "newest_session",
     "read_session",
-    "seal",
 ]

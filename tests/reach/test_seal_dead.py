@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from frostline.analysis import analyse
-from frostline.recording import read_session, seal
+from frostline.reach.sealing import Swept, seal_dead
+from frostline.recording import read_session
 from frostline.recording.process import is_alive, is_dead
 from tests.synthetic import Process
 
@@ -76,25 +77,25 @@ def test_a_killed_process_is_sealed_and_nothing_is_lost(folder: Path) -> None:
     assert full >= 2
     shared = (folder / "active").readlink()
 
-    assert seal(folder).moved == 0  # it lives
+    assert seal_dead(str(folder)).moved == 0  # it lives
     target.collect()
     target.kill()
-    done = seal(folder)
+    done = seal_dead(str(folder))
 
-    assert (done.moved, done.left, done.losses) == (1, 0, ())
+    assert done == Swept(1, 0)
     after = read_session(folder)
     assert not after.series[0].live
     assert len(analyse(after).processes[0].full_passes) == full + 1
     assert after.losses == ()
     assert not shared.exists()  # nothing is left on tmpfs
-    assert seal(folder).moved == 0
+    assert seal_dead(str(folder)).moved == 0
 
 
 def test_a_living_process_is_left_alone_beside_a_dead_one(folder: Path) -> None:
     dead, living = Target(folder), Target(folder)
     dead.kill()
-    done = seal(folder)
-    assert (done.moved, done.left) == (1, 1)
+    done = seal_dead(str(folder))
+    assert done == Swept(1, 1)
     living.collect()
     analysis = analyse(read_session(folder))
     assert [p.series.live for p in analysis.processes] == [False, True]
@@ -122,9 +123,9 @@ def test_only_one_sealer_at_a_time(folder: Path) -> None:
     target.kill()
     holder = os.open(folder, os.O_RDONLY)
     fcntl.flock(holder, fcntl.LOCK_EX)
-    assert seal(folder).moved == 0
+    assert seal_dead(str(folder)).moved == 0
     os.close(holder)
-    assert seal(folder).moved == 1
+    assert seal_dead(str(folder)).moved == 1
 
 
 def test_nothing_is_moved_out_of_a_folder_that_is_not_ours_alone(tmp_path: Path) -> None:
@@ -134,5 +135,5 @@ def test_nothing_is_moved_out_of_a_folder_that_is_not_ours_alone(tmp_path: Path)
     (session / "active").symlink_to(elsewhere)
     process = Process(pid=2**22 - 1, pid_namespace=Path("/proc/self/ns/pid").stat().st_ino)
     (path,) = process.write(elsewhere)
-    assert seal(session).moved == 0
+    assert seal_dead(str(session)).moved == 0
     assert path.exists()
