@@ -166,3 +166,17 @@ def test_a_forked_worker_is_not_named_as_its_master_is(tmp_path: Path) -> None:
     assert names == ["gunicorn (pid 10)", "gunicorn child (pid 11)"]
     rows = overview.read(str(tmp_path)).rows
     assert [f"{row.name} (pid {row.pid})" for row in rows] == names
+
+
+def test_a_freeze_of_the_programs_own_is_no_empty_cell_in_status(tmp_path: Path) -> None:
+    """R8: nobody counted it; an empty cell would read as "not frozen"."""
+    from frostline.format import MARK_FREEZE, MARK_THAW
+    from frostline.reach import overview
+
+    frozen, thawed = Process(pid=10), Process(pid=11)
+    for process in (frozen, thawed):
+        process.add_mark(MARK_FREEZE, MS, file="gc_utils.py", a=-1)
+    thawed.add_mark(MARK_THAW, 2 * MS, a=-1)
+    for process in (frozen, thawed):
+        process.write(tmp_path)
+    assert [row.freeze for row in overview.read(str(tmp_path)).rows] == ["by the program", "no"]
