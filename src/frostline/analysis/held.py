@@ -13,9 +13,11 @@ from frostline import format as fmt
 from frostline.analysis.intervals import union
 from frostline.analysis.model import Held, LabelStats, Options
 from frostline.analysis.pauses import Pauses
-from frostline.analysis.steps import request_label, spans_of
+from frostline.analysis.steps import ids_of, request_label
 from frostline.recording import Series
 
+#: Spans looked at in one go: the arrays in between stay small.
+_CHUNK = 1_000_000
 #: One pause over this many times the floor of a slow step is a finding by itself.
 LONG = 5
 #: So are pauses over the floor that take more than this share of the time since start-up.
@@ -37,45 +39,47 @@ def held_up(
     """
     which = (pauses.length > options.long_floor) & (pauses.start >= since)
     which &= (series.passes["flags"] & fmt.PASS_FROSTLINE) == 0
-    starts, stops = series.spans["start"], series.spans["stop"]
-    if not len(starts) or not bool(which.any()):
+    if not len(series.spans["start"]) or not bool(which.any()):
         return None
     usual = [label for label in labels if not label.few] or list(labels)
-    if len(usual) < len(labels):
-        chosen = spans_of(series, {label.label for label in usual})
-        starts, stops = starts[chosen], stops[chosen]
+    label = request_label(usual) or max(usual, key=lambda one: (one.primary, one.total))
     stopped = union(pauses.start[which], pauses.stop[which])
-    # No sorting of millions of spans: each falls between the few pauses, and is counted there.
-    begun_after = np.searchsorted(stopped.stop, starts, "right")
-    ended_before = np.searchsorted(stopped.start, stops, "left")
+    everything = len(usual) == len(labels)
+    work = ids_of(series, {one.label for one in usual})
+    mine = ids_of(series, {label.label})
     count = len(stopped.start)
-    begun = np.cumsum(np.bincount(begun_after, minlength=count + 1))[:count]
-    ended = np.cumsum(np.bincount(ended_before, minlength=count + 1))[:count]
-    busy = begun > ended
+    begun = np.zeros(count + 1, np.int64)
+    ended = np.zeros(count + 1, np.int64)
+    waited = spans = 0
+    # No sorting of millions of spans: each falls between the few pauses, and is counted there.
+    for at in range(0, len(series.spans["start"]), _CHUNK):
+        starts, stops, ids = (series.spans[name][at : at + _CHUNK] for name in ("start", "stop", "label"))
+        begun_after = np.searchsorted(stopped.stop, starts, "right")
+        ended_before = np.searchsorted(stopped.start, stops, "left")
+        of_label = np.isin(ids, mine) & (stops > since)
+        spans += int(np.count_nonzero(of_label))
+        waited += int(np.count_nonzero(of_label & (ended_before > begun_after)))
+        if not everything:
+            chosen = np.isin(ids, work)
+            begun_after, ended_before = begun_after[chosen], ended_before[chosen]
+        begun += np.bincount(begun_after, minlength=count + 1)
+        ended += np.bincount(ended_before, minlength=count + 1)
+    busy = np.cumsum(begun)[:count] > np.cumsum(ended)[:count]
     if not bool(busy.any()):
         return None
     of_pass = np.searchsorted(stopped.start, pauses.start[which], "right") - 1
     lengths = pauses.length[which][busy[of_pass]]
-    label = _who_waits(usual)
-    mine = spans_of(series, {label.label})
-    mine &= series.spans["stop"] > since
-    starts, stops = series.spans["start"][mine], series.spans["stop"][mine]
-    touched = np.searchsorted(stopped.start, stops, "left") > np.searchsorted(stopped.stop, starts, "right")
     return Held(
         count=len(lengths),
         total=int((stopped.stop - stopped.start)[busy].sum()),
         longest=int(lengths.max()),
         wall=max(1, stop - max(since, int(series.spans["start"].min()))),
         label=label.label,
-        waited=int(np.count_nonzero(touched)),
-        spans=len(starts),
+        waited=waited,
+        spans=spans,
     )
 
 
 def is_finding(held: Held | None, options: Options) -> bool:
     """Whether that alone makes the collector the answer."""
     return held is not None and (held.longest > LONG * options.long_floor or held.share > SHARE)
-
-
-def _who_waits(labels: list[LabelStats]) -> LabelStats:
-    return request_label(labels) or max(labels, key=lambda label: (label.primary, label.total))

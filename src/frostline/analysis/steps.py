@@ -52,12 +52,9 @@ def label_ids(label: Array) -> Int64:
     return ids
 
 
-def spans_of(series: Series, texts: set[str]) -> Array:
-    """Which spans have one of these labels."""
-    column = series.spans["label"]
-    ids = [number for number in label_ids(column).tolist() if series.name(number) in texts]
-    found: Array = np.isin(column, ids)
-    return found
+def ids_of(series: Series, texts: set[str]) -> list[int]:
+    """The name ids of these labels."""
+    return [n for n in label_ids(series.spans["label"]).tolist() if series.name(n) in texts]
 
 
 def _groups(series: Series) -> list[tuple[str, Int64 | slice]]:
@@ -292,7 +289,7 @@ def first_step(series: Series, labels: tuple[LabelStats, ...]) -> int:
         return 0
     usual = {label.label for label in labels if not label.few}
     if usual and len(usual) < len(labels):
-        starts = starts[spans_of(series, usual)]
+        starts = starts[np.isin(series.spans["label"], ids_of(series, usual))]
     return int(starts.min())
 
 

@@ -23,6 +23,11 @@ _DAY = 86_400 * 10**9
 _MARK_KINDS = np.array([kind for kind, _, _ in fmt.MARK_KINDS], dtype=np.uint32)
 _MAX_CAPTURED_THREADS = 65_535
 _FULL_ONLY = ("trigger_file", "trigger_line", "trigger_function", "tid", "uncollectable")
+_EVERY_PASS = tuple(
+    name
+    for name in PASS.names or ()
+    if name not in (*_FULL_ONLY, "thread", "candidates", "duration", "begin", "end")
+)
 
 
 Progress = Callable[[int], None]
@@ -60,7 +65,7 @@ def read_series(
         for region in segment.regions:
             capacity[region.kind] += region.capacity
     # Pages of an empty array cost nothing until they are filled, so the upper bound is free.
-    passes = np.empty(capacity[fmt.REGION_PASSES], PASS)
+    passes = np.zeros(capacity[fmt.REGION_PASSES], PASS)
     spans = {name: np.empty(capacity[fmt.REGION_SPANS], code) for name, code in SPAN_COLUMNS}
     filled = _Filled()
     raw_marks: list[Array] = []
@@ -166,26 +171,29 @@ def _add_passes(out: Array, filled: _Filled, found: Array, sane: _TimeRange, thr
         found = found[good]
     at, end = filled.passes, filled.passes + len(found)
     part = out[at:end]
-    for name in PASS.names or ():
-        if name in ("collected", "candidates"):
-            part[name] = np.minimum(found[name], 2**31 - 1)
-        elif name == "thread":
-            part[name] = _thread_indices(threads, found["thread"])
-        else:
-            with np.errstate(over="ignore", invalid="ignore"):  # a damaged duration
-                part[name] = found[name]
-    young = (part["flags"] & fmt.PASS_FULL) == 0
+    full = np.flatnonzero(found["flags"] & fmt.PASS_FULL)
+    for name in _EVERY_PASS:
+        part[name] = np.minimum(found[name], 2**31 - 1) if name == "collected" else found[name]
+    part["thread"] = _thread_indices(threads, found["thread"])
+    # What a young pass does not fill stays as it was made: 0, or -1 for unknown.
     for name in _FULL_ONLY:
-        part[name][young] = 0
-    duration = part["duration"]
-    with np.errstate(invalid="ignore"):
-        unknown = young | ~((duration >= 0) & (duration <= 600))
-        part["candidates"][young | (part["candidates"] < 0)] = -1
-    duration[unknown] = -1
+        part[name][full] = found[name][full]
+    part["candidates"] = -1
+    part["duration"] = -1
+    candidates = found["candidates"][full]
+    part["candidates"][full] = np.where(candidates < 0, -1, np.minimum(candidates, 2**31 - 1))
+    with np.errstate(over="ignore", invalid="ignore"):  # a damaged duration
+        duration = found["duration"][full]
+        part["duration"][full] = np.where((duration >= 0) & (duration <= 600), duration, -1)
     # What our last callback saw is written after the commit word: absent, or torn, means none.
+    for name in ("begin", "end"):
+        if bool(found[name].any()):
+            part[name] = found[name]
     begin, last = part["begin"], part["end"]
-    begin[(begin < part["start"]) | (begin > part["stop"])] = 0
-    last[(last < part["stop"]) | (last - part["stop"] > _LONGEST_PASS)] = 0
+    if bool(begin.any()):
+        begin[(begin < part["start"]) | (begin > part["stop"])] = 0
+    if bool(last.any()):
+        last[(last < part["stop"]) | (last - part["stop"] > _LONGEST_PASS)] = 0
     filled.passes = end
     return bad
 
