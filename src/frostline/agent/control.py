@@ -33,6 +33,9 @@ def answer(recorder: Recorder) -> None:
 def _perform(recorder: Recorder, words: memoryview) -> "tuple[int, int]":
     operation = words[_WORD["opcode"]]
     arguments = [_signed(words[_WORD[name]]) for name in ("arg0", "arg1", "arg2")]
+    if words[_WORD["opcode"]] != operation:
+        # The next caller is writing: these may be its arguments. It signals when it has done so.
+        return layout.REPLY_BUSY, 0
     if operation == layout.OP_PING:
         return layout.REPLY_DONE, time.monotonic_ns()
     if recorder.in_flight():

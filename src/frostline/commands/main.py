@@ -11,6 +11,11 @@ COMMANDS = {
     "run": ("frostline.commands.run", "Record a command and every Python process that it starts."),
     "report": ("frostline.commands.report", "Say whether it is the collector, where, why and what to do."),
     "status": ("frostline.commands.status", "List a session's processes, and those that were missed."),
+    "freeze": ("frostline.commands.freeze", "Freeze the heap of every process of a live server."),
+    "thaw": ("frostline.commands.thaw", "Give back what Frostline froze there."),
+    "collect": ("frostline.commands.collect", "Run a collection in every process of a live server."),
+    "tune": ("frostline.commands.tune", "Set the collector's thresholds there."),
+    "ping": ("frostline.commands.ping", "Say which of them answer, and which do not and why."),
     "doctor": ("frostline.commands.doctor", "Check that this interpreter, environment and machine are fit."),
     "demo": ("frostline.commands.demo", "Run the reference server, stock and frozen, and compare."),
 }

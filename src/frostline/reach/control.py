@@ -6,6 +6,7 @@ by default, so a process whose handler has gone is not harmed). The target answe
 ``reply`` last. No socket, no thread, no descriptor in the target.
 """
 
+import contextlib
 import fcntl
 import mmap
 import os
@@ -143,7 +144,8 @@ class Mailbox:
             if found is not None or now >= until or not self.alive:
                 return found
             if now >= again and self.word("request") == number:
-                self.wake()
+                with contextlib.suppress(FrostlineError, OSError):  # it is ending: seen at the next look
+                    self.wake()
                 again = now + _AGAIN
             time.sleep(min(pause, max(0.0, until - now)))
             pause = min(pause * 2, 0.01)
@@ -189,6 +191,12 @@ def send(path: str, op: int, args: tuple[int, ...] = (), timeout: float = 2.0, p
         while True:
             number = box.request(op, args)
             found = box.wait(number, until)
+            if found is None and not box.alive:
+                raise FrostlineError(
+                    "process-gone",
+                    f"process {box.pid} ended before it answered",
+                    "Nothing to do: ask one that is alive.",
+                )
             if found is None:
                 return Reply(layout.REPLY_NONE, 0, number)
             if found.status != layout.REPLY_BUSY or time.monotonic() + _BUSY_PAUSE >= until:

@@ -1,0 +1,63 @@
+"""What the commands share that ask live processes for something: options, table, exit code."""
+
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from frostline.commands.status import printable
+from frostline.reach import asking
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def options(function: F) -> F:
+    """The arguments that they all take: ``where``, ``tree``, ``seconds``, ``as_json``."""
+    for add in (
+        click.option("--json", "as_json", is_flag=True, help="For programs."),
+        click.option(
+            "--wait",
+            "seconds",
+            type=click.FloatRange(min=0.1, max=3600.0),
+            default=5.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="How long the answers are awaited.",
+        ),
+        click.option("--tree", is_flag=True, help="With a PID: its descendants as well."),
+        click.argument("where", required=False, metavar="[SESSION|PID]"),
+    ):
+        function = add(function)
+    return function
+
+
+def ask(
+    op: int,
+    arguments: tuple[int, ...],
+    say: Callable[[asking.Answer], str],
+    where: "str | None",
+    tree: bool,
+    seconds: float,
+    as_json: bool,
+) -> int:
+    """Asks, prints who answered what and who did not, and returns the exit code.
+
+    Args:
+        say: what a "done" means, in words.
+    """
+    answers = asking.ask_all(asking.targets(where, tree), op, arguments, seconds)
+    silent = [answer for answer in answers if not answer.done]
+    if as_json:
+        rows = [
+            answer._asdict() | {"detail": say(answer) if answer.done else answer.detail} for answer in answers
+        ]
+        click.echo(json.dumps({"answered": len(answers) - len(silent), "processes": rows}, indent=2))
+    else:
+        pid_width = max(len(str(answer.pid)) for answer in answers)
+        width = max(len(answer.name) for answer in answers)
+        for answer in answers:
+            what = say(answer) if answer.done else f"NOT DONE: {answer.detail}"
+            click.echo(printable(f"{answer.pid:>{pid_width}}  {answer.name:<{width}}  {what}"))
+        click.echo(f"{len(answers) - len(silent)} of {len(answers)} processes did it")
+    return 1 if silent else 0
