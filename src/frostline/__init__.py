@@ -72,12 +72,12 @@ def _adopt(text: str) -> None:
         engine.adopt(text)
 
 
-def install(role: "str | None" = None, rank: "int | None" = None, policy: "str | None" = None) -> None:
+def install(role: "str | None" = None, rank: "int | str | None" = None, policy: "str | None" = None) -> None:
     """Makes this process known to Frostline. Idempotent; inert when nothing asks for anything.
 
     Args:
         role: what this process is, for example ``"EngineCore"``; the name in every report.
-        rank: its data- or tensor-parallel rank.
+        rank: its data- or tensor-parallel rank; a text that is no number ("dp0-tp1") joins the name.
         policy: a policy in the grammar of ``docs/policies.md``; the environment's
             FROSTLINE_POLICY wins over it, so that an operator can overrule the program.
 
@@ -95,10 +95,9 @@ def install(role: "str | None" = None, rank: "int | None" = None, policy: "str |
 
     recorder = recorder_of_this_process()
     if recorder is not None:
-        from frostline import format as layout
         from frostline.probe import hooks
 
-        hooks.identify(recorder, role, -1 if rank is None else rank, layout.IDENTITY_PROGRAM)
+        hooks.identify_program(recorder, role, rank)
 
 
 def startup_complete() -> "int | None":

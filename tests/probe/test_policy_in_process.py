@@ -137,3 +137,28 @@ def test_a_child_forked_after_the_freeze_freezes_its_own_heap_at_a_late_boundary
     (frozen,) = marks(child, layout.MARK_FREEZE)
     late = layout.MARK_FLAG_LATE | layout.MARK_FLAG_SPLICE | layout.MARK_FLAG_OURS
     assert (frozen.flags, frozen.values[0]) == (late, -1)
+
+
+@every_interpreter
+def test_what_passes_unrecorded_passes_recorded(interpreter: Interpreter, tmp_path: Path) -> None:
+    """A rank from the environment is a text; a server must not die of that once somebody records it."""
+    text = """
+        import frostline
+        class Odd:
+            def __str__(self): raise RuntimeError("no")
+        for role, rank in (("Engine", "3"), ("Engine", "dp0-tp1"), (3, None), (None, 2**70), ("E", -5),
+                           (Odd(), Odd()), ("\\udcff", 1.5), ("x" * 5000, b"1")):
+            frostline.install(role=role, rank=rank)
+        for label in (3, None, Odd(), [], "\\udcff", b"x"):
+            with frostline.span(label): pass
+            frostline.end(frostline.begin(label))
+            frostline.end(label)
+            frostline.wrap(Odd, "__str__", label)
+        print("served")
+        """
+    for output in ("", str(tmp_path / "session")):
+        ran = run(interpreter, tmp_path, text, FROSTLINE_OUTPUT=output)
+        assert (ran.code, ran.output, ran.errors) == (0, "served\n", "")
+    series = only(ran.session.series)
+    said = [(series.names.get(m.values[0]), m.values[1]) for m in marks(series, layout.MARK_IDENTITY)]
+    assert said[:4] == [("Engine", 3), ("Engine dp0-tp1", -1), ("3", -1), (None, -1)]

@@ -1,6 +1,7 @@
 """Finding an attribute, and making what takes its place: loaded with ``spans`` only."""
 
 from frostline import probe
+from frostline.probe import imports
 from frostline.probe.kinds import (
     BuiltinFunctionType,
     CodeType,
@@ -108,7 +109,8 @@ def no_such_name(owner: "Any", name: str) -> str:
     here = (
         getattr(owner, "__qualname__", None) or getattr(owner, "__name__", None) or type(owner).__qualname__
     )
-    if getattr(getattr(owner, "__spec__", None), "_initializing", False):
+    spec = getattr(owner, "__spec__", None)
+    if spec is not None and getattr(spec, "_initializing", False) and spec.name not in imports.bodies_run:
         return f"{here} has no {name} yet: its import had begun before the recording"
     words = [word for word in dir(owner) if name.startswith("__") or not word.startswith("__")]
     near = [word for word in words if _near(word, name)][:3]

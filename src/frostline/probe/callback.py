@@ -182,7 +182,11 @@ def make_hot_functions(recorder: "Recorder") -> None:
         nonlocal crowd
         foreign = 0
         for callback in callbacks:
-            if callback is not on_collection and callback is not on_tail:
+            if (
+                callback is not on_collection
+                and callback is not on_tail
+                and callback is not recorder.policy_callback
+            ):
                 foreign += 1
         if foreign:
             recorder.note_other_callbacks()

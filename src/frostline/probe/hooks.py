@@ -261,6 +261,23 @@ def identify(recorder: Recorder, role: "str | None", rank: int, source: int) -> 
     recorder.mark(layout.MARK_IDENTITY, 0, recorder.name_id(role) if role else 0, rank, source)
 
 
+def identify_program(recorder: Recorder, role: object, rank: object) -> None:
+    """What a program says of itself. Ranks come from environments too, as text; nothing is raised."""
+    try:
+        number = -1
+        text = None if role is None else str(role)
+        if rank is not None:
+            try:
+                number = int(rank)  # type: ignore[call-overload]
+            except (TypeError, ValueError):
+                text = f"{text or ''} {rank}".strip()
+            if not -1 <= number < 2**63:
+                number = -1
+        identify(recorder, text, number, layout.IDENTITY_PROGRAM)
+    except Exception:
+        pass  # a __str__ of the host's that raises: its name is not worth its life
+
+
 # --- the poke -----------------------------------------------------------------------
 _previous_handler: "Any" = None
 

@@ -69,6 +69,8 @@ PRESET_MODULES = {
 _watched: "dict[str, list[Callable[[object], object]]]" = {}
 #: Names that have called back at least once, so that sweep() does not do it again.
 _seen: "set[str]" = set()
+#: Watched modules whose body has run to its end: what they lack now, they lack.
+bodies_run: "set[str]" = set()
 #: What each thread is looking for, so that a finder that asks the others through
 #: importlib.util.find_spec (wrapt, ddtrace) does not come round to us again. A thread's
 #: own, so a fork in the middle of another thread's import leaves nothing behind.
@@ -320,6 +322,7 @@ class _Loader(_Proxy):
     def exec_module(self, module: object) -> None:
         _restore(self, module)
         self._loader.exec_module(module)
+        bodies_run.add(self._name)  # the import system still calls it unfinished
         _arrived(self._name, module)
 
 

@@ -42,6 +42,8 @@ class Recorder:
         self._ids = iter(range(1, 1 << 31))
         self._other_callbacks: set[int] = set()
         self.tails = 0
+        #: A policy's callback behind ours: no other tool's.
+        self.policy_callback: Callable[[str, dict[str, int]], None] | None = None
         self.control = False
         #: An exception of the host's that landed in our callback, on its way back to the host.
         self.foreign: BaseException | None = None
@@ -155,6 +157,8 @@ class Recorder:
         """Puts our callbacks back where the host replaced the list."""
         callbacks = gc.callbacks
         if not self.recording or (callbacks and callbacks[-1] is self.on_collection):
+            return
+        if callbacks and callbacks[-1] is self.policy_callback and self.on_collection in callbacks:
             return
         if self.on_collection not in callbacks:
             if self.in_flight():
@@ -277,7 +281,8 @@ class Recorder:
             *gc.get_threshold(),
             int(gc.isenabled() if enabled is None else enabled),
         )
-        others = len(gc.callbacks) - sum(c is self.on_collection or c is self.on_tail for c in gc.callbacks)
+        ours = (self.on_collection, self.on_tail, self.policy_callback)
+        others = sum(all(c is not own for own in ours) for c in gc.callbacks)
         self.mark(layout.MARK_STATE, flags, 4, frozen, others, gc.get_debug())
 
     def note_other_callbacks(self) -> None:
@@ -286,6 +291,7 @@ class Recorder:
             if (
                 callback is self.on_collection
                 or callback is self.on_tail
+                or callback is self.policy_callback
                 or id(callback) in self._other_callbacks
             ):
                 continue

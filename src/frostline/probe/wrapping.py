@@ -211,7 +211,17 @@ def handle_of(owner: "Any", name: str) -> "Handle | Live | None":
 
 
 # --- names and marks ------------------------------------------------------------------
+def plain_text(label: object) -> str:
+    """A label as text, whatever the host gave: what passes while nothing is recorded must pass always."""
+    try:
+        return str.__str__(label) if isinstance(label, str) else str(label)
+    except Exception:
+        return f"({type(label).__name__})"
+
+
 def label_id(recorder: "Recorder", label: str) -> int:
+    if type(label) is not str:
+        label = plain_text(label)
     number = _labels.get(label)
     if number is None:
         if len(_labels) >= LABEL_LIMIT and label != _OVERFLOW:
