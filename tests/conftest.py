@@ -6,9 +6,16 @@ import os
 import shutil
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
 from tests import interpreters
+
+# No test of ours is timed: a busy machine is no failure.
+hypothesis.settings.register_profile(
+    "suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("suite")
 
 
 def pytest_report_header() -> str:
