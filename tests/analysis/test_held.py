@@ -29,7 +29,9 @@ def front_end(pid: int = 4711, opened: int = 0, pauses: int = 9, took: int = 600
     process.add_identity("ApiServer", pid - 4711)
     requests(process)
     for i in range(400):
-        process.add_span("outputs", 10 * S + i * 100 * MS, (25 if i % 4 == 0 else 2) * MS)
+        at = 10 * S + i * 100 * MS
+        if (at - 12 * S) % (3 * S) > took + 30 * MS:  # no step begins during a pass
+            process.add_span("outputs", at, (25 if i % 4 == 0 else 2) * MS)
     for i in range(pauses):
         process.add_pass(12 * S + i * 3 * S + 30 * MS, took, count0=400_000)
     return process
@@ -99,7 +101,7 @@ def test_not_the_collector_where_little_waited_for_it(tmp_path: Path, at: int, t
     for i in range(300):
         process.add_span("step", 10 * S + i * 100 * MS, (90 if i > 280 else 5) * MS)
     process.add_pass(at, took, flags=flags)
-    process.add_span("late", 80 * S, 2 * S)
+    process.add_span("export", 60 * S, 22 * S)
     assert analysed(tmp_path, process).verdict.kind == "not-the-collector"
 
 
@@ -122,6 +124,14 @@ def test_serving_begins_at_the_first_boundary(tmp_path: Path) -> None:
     assert analysed(tmp_path, process).processes[0].held is not None
 
 
+def test_what_was_in_flight_before_the_boundary_is_start_up(tmp_path: Path) -> None:
+    process = Process()
+    process.add_mark(fmt.MARK_BOUNDARY, 30 * S, a=1)
+    requests(process)
+    process.add_pass(20 * S, 2 * S)
+    assert analysed(tmp_path, process).processes[0].held is None
+
+
 def test_it_stands_although_a_process_was_missed_and_passes_were_lost(tmp_path: Path) -> None:
     process = front_end()
     process.words = {"lost_passes": 3}
@@ -129,7 +139,8 @@ def test_it_stands_although_a_process_was_missed_and_passes_were_lost(tmp_path: 
         tmp_path, [{"pid": 99, "python": True, "missed": "no-site", "argv": ["python", "-S", "x.py"]}]
     )
     analysis = analysed(tmp_path, process)
-    assert analysis.verdict.kind == "collector"
+    assert analysis.verdict.sentence.startswith("the collector stopped ")
+    assert analysis.verdict.kind == "collector" and analysis.verdict.explained == 0
     assert {"passes-lost", "processes-missed"} <= {doubt.slug for doubt in analysis.doubts}
 
 

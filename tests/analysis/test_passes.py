@@ -266,3 +266,34 @@ def test_start_up_ends_at_ready_or_else_at_the_first_step(tmp_path: Path, ready:
     at = process.opened + ready * MS if ready else 0
     write_helper(tmp_path, [], ready={"kind": "url", "at_ns": at, "detail": ""})
     assert only(tmp_path, process).serving == process.opened + expected * MS
+
+
+def test_at_a_freeze_the_sum_begins_anew_although_nothing_is_known_before(tmp_path: Path) -> None:
+    """R14: attached late, so no full pass has an estimate, until somebody freezes."""
+    process = Process()
+    for i in range(600):
+        process.add_pass(i * MS // 10, MS // 20, 0, count0=1000)
+    process.add_pass(100 * MS, 40 * MS)
+    process.add_mark(fmt.MARK_FREEZE, 200 * MS, file="gc_utils.py", a=-1)
+    for i in range(100):
+        process.add_pass(300 * MS + i * MS // 10, MS // 20, 0, count0=500)
+    process.add_pass(400 * MS, 40 * MS)
+    process.add_mark(fmt.MARK_THAW, 500 * MS, a=-1)
+    process.add_pass(600 * MS, 40 * MS)
+    process.write(tmp_path)
+    (report,) = analyse(read_session(tmp_path)).processes
+    assert [p.walked.value for p in report.full_passes] == [None, 50_701, None]
+
+
+def test_what_a_pass_was_too_quick_to_walk_is_not_in_the_next_estimate(tmp_path: Path) -> None:
+    process = Process()
+    process.add_state(0, (3, 0, 0))
+    for i in range(600):
+        process.add_pass(i * MS // 10, MS // 20, 0, count0=1000)
+    process.add_pass(100 * MS, 1_200_000)  # 100,000 objects at most
+    for i in range(10):
+        process.add_pass(300 * MS + i * MS // 10, MS // 20, 0, count0=1000)
+    process.add_pass(400 * MS, 40 * MS)
+    process.write(tmp_path)
+    (report,) = analyse(read_session(tmp_path)).processes
+    assert [p.walked.value for p in report.full_passes] == [None, 110_701]
