@@ -64,6 +64,19 @@ def test_a_storm_of_explicit_collects_is_to_be_stopped_first(tmp_path: Path) -> 
     assert "600 ms in all, each over about 11,200 objects, reclaimed 30 objects" in texts[0]
 
 
+def test_several_lines_that_call_collect_are_weighed_together(tmp_path: Path) -> None:
+    """Case 16: each of three sites costs a third, and they come before the freeze all the same."""
+    process = Process()
+    process.add_state(0, (3, 0, 0))
+    for i in range(30):
+        process.add_mark(fmt.MARK_COLLECT, i * 100 * MS, 20 * MS, file="x.py", line=i % 3, a=2, b=0, c=1)
+        process.add_pass(i * 100 * MS, 20 * MS, 2, flags=fmt.PASS_FULL | fmt.PASS_EXPLICIT)
+    texts = advice(tmp_path, process)
+    assert "calls gc.collect() 10 times" in texts[0]
+    assert texts[0].endswith("or not at all; 2 other lines call it too (400 ms)")
+    assert "Freeze" in texts[1]
+
+
 def test_a_frozen_process_is_told_what_it_gained(tmp_path: Path) -> None:
     process = Process()
     heap(process)

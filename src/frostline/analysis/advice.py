@@ -32,7 +32,8 @@ def advise(
     cheap = freeze(processes)
     explicit = _explicit(processes)
     # A needless call is better left out than made cheap.
-    first_explicit = explicit and 2 * (explicit.saving or 0) >= ((cheap.saving or 0) if cheap else 0)
+    asked = sum(site.total for p in processes for site in p.call_sites if not site.ours)
+    first_explicit = explicit and 2 * asked >= ((cheap.saving or 0) if cheap else 0)
     both = (explicit, cheap) if first_explicit else (cheap, explicit)
     found += [advice for advice in both if advice is not None]
     found += thresholds(processes, options)
@@ -80,9 +81,13 @@ def _explicit(processes: tuple[ProcessReport, ...]) -> Advice | None:
     full = site.generation == 2
     each = walked_each([p for p in process.full_passes if p.kind == EXPLICIT]) if full else ""
     freed = f"reclaimed {site.reclaimed:,} objects" if site.reclaimed else "reclaimed nothing"
+    rest = [s for p in processes for s in p.call_sites if not s.ours and s is not site]
+    took = milliseconds(sum(s.total for s in rest))
+    lines = "another line calls" if len(rest) == 1 else f"{len(rest):,} other lines call"
+    others = f"; {lines} it too ({took})" if rest else ""
     return Advice(
         f"{site.file}:{site.line} calls gc.collect() {site.count:,} times in {process.name}: "
-        f"{milliseconds(site.total)} in all{each}, {freed}. Call it less often there, or not at all",
+        f"{milliseconds(site.total)} in all{each}, {freed}. Call it less often there, or not at all{others}",
         saving=site.total,
         how="the time inside those calls",
     )
