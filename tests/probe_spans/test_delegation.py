@@ -172,7 +172,7 @@ def deaths_unheard() -> Iterator[None]:
     try:
         yield
     finally:
-        gc.collect()  # those that hang in the traceback of an answer die here and not in the next test
+        gc.collect(1)  # those that hang in the traceback of an answer die here, not in the next test
         sys.unraisablehook = before
 
 
@@ -216,7 +216,7 @@ def test_the_law_on_every_interpreter(interpreter: Interpreter) -> None:
     source = source[source.index("class Mine") : source.index("@given")]
     source = source[: source.index("#: What the body does")] + source[source.index("def steps") :]
     script = f"""
-import asyncio, itertools, sys
+import asyncio, contextlib, gc, itertools, sys
 from frostline.probe.wrappers import timed
 from typing import Any
 from collections.abc import Callable, Iterator
