@@ -1,9 +1,13 @@
 """The command line: which commands there are, and how an error is shown. Only this file exits."""
 
+import contextlib
 import importlib
+import os
 import sys
+from pathlib import Path
 
 from frostline import __version__
+from frostline.commands import _surroundings
 from frostline.errors import FrostlineError
 
 #: name -> (module, one line). Imported when used: `run` must not pay for `report`.
@@ -47,12 +51,38 @@ def _missing(error: ModuleNotFoundError) -> "FrostlineError | None":
 
 
 def _show(error: FrostlineError) -> int:
-    print(f"frostline: {error.message} [{error.slug}]\n  {error.remedy}", file=sys.stderr)
+    try:
+        print(f"frostline: {error.message} [{error.slug}]\n  {error.remedy}", file=sys.stderr, flush=True)
+    except OSError:  # it may be what is full
+        _drop_output(2)
     return error.exit_code
+
+
+def _of_the_system(error: OSError) -> FrostlineError:
+    """What the system refused, where nothing more is known of it."""
+    what = error.strerror or str(error)
+    try:
+        Path.cwd()
+    except OSError:
+        what += " (the working folder has been removed)"
+    return FrostlineError(
+        "system",
+        f"{os.fsdecode(error.filename)}: {what}" if isinstance(error.filename, (str, bytes)) else what,
+        "Check the working folder, the files named and the space on their disk.",
+    )
+
+
+def _drop_output(number: int = 1) -> None:
+    """What is still buffered goes nowhere: else the interpreter tries again at its end, and complains."""
+    with contextlib.suppress(OSError):
+        null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        os.dup2(null, number)
+        os.close(null)
 
 
 def main() -> None:
     """Entry of the ``frostline`` script."""
+    _surroundings.settle()
     sys.exit(invoke(sys.argv[1:]))
 
 
@@ -62,7 +92,10 @@ def invoke(arguments: list[str]) -> int:
     # codes below are the command's own.
     running = arguments[:1] == ["run"]
     try:
-        return _dispatch(arguments)
+        code = _dispatch(arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # a full disk is an error, and is to be found here
+        return code
     except FrostlineError as error:
         code = _show(error)
         return 125 if running and code == 1 else code
@@ -74,8 +107,12 @@ def invoke(arguments: list[str]) -> int:
         return 125 if running else code
     except BrokenPipeError:
         # `frostline report | head`: the reader has seen enough.
-        sys.stdout = None
+        _drop_output()
         return 0
+    except OSError as error:
+        _drop_output()
+        code = _show(_of_the_system(error))
+        return 125 if running else code
     except KeyboardInterrupt:
         return 130
 

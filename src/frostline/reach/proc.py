@@ -130,6 +130,14 @@ def is_interpreter(path: str) -> bool:
     return bool(_INTERPRETER.match(path.rpartition("/")[2]))
 
 
+def working_folder() -> str:
+    """Where we are; empty if that folder has been removed."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
 def boot_id() -> str:
     """The kernel's boot: start ticks and monotonic times compare within one boot only."""
     try:

@@ -164,7 +164,7 @@ def write_run(session: str, command: list[str], settings: dict[str, str], warnin
             "host": os.uname().nodename,
             "pid_namespace": proc.pid_namespace(),
             "cpus": os.cpu_count() or 0,
-            "cwd": os.getcwd(),
+            "cwd": proc.working_folder(),
             "warnings": warnings,
         },
     )

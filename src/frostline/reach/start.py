@@ -36,7 +36,7 @@ def start(
             "retention": int(settings["retention"]) or 0,
             "ready": ready,
             "warnings": warnings,
-            "cwd": os.getcwd(),
+            "cwd": proc.working_folder(),
         }
         helper = launch.Helper(config, environment.for_helper(target), tuple(streams))
         session.remember(folder)
