@@ -17,11 +17,15 @@ __version__ = "0.1.0"
 
 __all__ = (
     "begin",
+    "defer",
     "end",
+    "idle",
     "install",
+    "request",
     "shutdown",
     "span",
     "startup_complete",
+    "step",
     "unwrap",
     "wrap",
 )
@@ -30,6 +34,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from frostline.policy.moments import Request
+    from frostline.policy.regions import defer as defer
     from frostline.probe.spans import begin as begin
     from frostline.probe.spans import end as end
     from frostline.probe.spans import span as span
@@ -100,30 +106,72 @@ def install(role: "str | None" = None, rank: "int | str | None" = None, policy: 
         hooks.identify_program(recorder, role, rank)
 
 
-def startup_complete() -> "int | None":
+def startup_complete(owner: object = None) -> "int | None":
     """The boundary: start-up has ended and no request has been admitted yet.
 
-    Under ``freeze`` it collects every generation and freezes what is left, and returns how many
-    objects were frozen since the interpreter's start. Called again it extends what is frozen.
-    Returns None where no policy is in force. Blocks for one full collection: call it before
-    READY is announced, never while requests are served.
+    Under a policy that freezes it collects every generation and freezes what is left, and returns how
+    many objects were frozen since the interpreter's start. Called again it extends what is frozen.
+    Returns None where no such policy is in force. Blocks for one full collection: call it before
+    READY is announced. Called while requests are in flight (``request``) it only splices, for
+    microseconds, and returns -1: garbage may be frozen then, until an idle moment puts it right.
+
+    Args:
+        owner: whose objects these are, a name or the object itself (which is not kept alive). What is
+            frozen is given back when the last owner has called ``shutdown`` or is gone.
     """
     from frostline.policy import engine
 
-    return engine.boundary(engine.BY_PROGRAM)
+    return engine.boundary(engine.BY_PROGRAM, owner)
 
 
-def shutdown(collect: bool = True) -> None:
+def shutdown(collect: bool = True, owner: object = None) -> None:
     """Gives back what the policy took: thaws what was frozen and collects it.
 
     Args:
         collect: False skips the collection after the thaw (the next full pass does it).
+        owner: who gives up, as in ``startup_complete``. Nothing is thawed while another owner is left.
 
     Does nothing where nothing was frozen. Not needed at the interpreter's exit.
     """
     from frostline.policy import engine
 
-    engine.release(collect)
+    engine.release(collect, owner)
+
+
+def request() -> "Request":
+    """``with frostline.request():`` around each request, so that a policy knows when nothing is in flight.
+
+    Costs two additions. An integration that cannot use ``with`` calls ``enter`` and ``leave`` of
+    ``frostline.policy.moments``.
+    """
+    from frostline.policy import moments
+
+    return moments.REQUEST
+
+
+def idle() -> bool:
+    """Tells the policy that this is an idle moment: a walk of the whole heap may be made now, if one is due.
+
+    An event loop need not say it; a server of threads or a loop over a queue calls this when there is
+    nothing to do. Blocks for one full collection at most. Whether anything was done.
+    """
+    from frostline.policy import moments
+
+    return moments.now()
+
+
+def step(number: int = -1) -> bool:
+    """One step of a job in which every rank does the same steps. Under ``sync:N`` each Nth one collects.
+
+    Args:
+        number: the number of the step, where ranks do not all begin at the first one; else they are counted.
+
+    Returns whether there was a collection. Does nothing under another policy.
+    """
+    from frostline.policy import engine
+
+    keeper = engine.keeper()
+    return keeper is not None and keeper.step(number)
 
 
 def __getattr__(name: str) -> "Any":
@@ -132,4 +180,9 @@ def __getattr__(name: str) -> "Any":
 
         value = globals()[name] = getattr(spans, name)  # the next call does not come here
         return value
+    if name == "defer":
+        from frostline.policy import regions
+
+        globals()[name] = regions.defer
+        return regions.defer
     raise AttributeError(f"module 'frostline' has no attribute {name!r}")

@@ -46,7 +46,7 @@ def _perform(recorder: Recorder, words: memoryview) -> "tuple[int, int]":
             engine.splice()
             return layout.REPLY_DONE, -1
         if operation == layout.OP_THAW:
-            return layout.REPLY_DONE, int(engine.release(collect_after=False))
+            return layout.REPLY_DONE, int(engine.thaw(collect_after=False))
         if operation == layout.OP_COLLECT:
             if not 0 <= arguments[0] <= 2:
                 return layout.REPLY_REFUSED, 0

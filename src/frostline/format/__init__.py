@@ -193,6 +193,7 @@ MARK_THREAD = 18
 MARK_OTHER_CALLBACK = 19
 MARK_DEAD_COLLECTOR = 20
 MARK_FORKED = 21
+MARK_LINE = 22
 MARK_KINDS = (
     (MARK_ATTACH, "attach", "recording begins"),
     (MARK_CLOSE, "close", "recording ends in an orderly way"),
@@ -235,7 +236,17 @@ MARK_KINDS = (
         "forked",
         "this process is a fork; a = parent pid, b = parent's series, c = objects frozen at the fork are inherited",
     ),
+    (
+        MARK_LINE,
+        "line",
+        "what a policy did and why; a = LINE_*, b = objects meant, c = F, d = H, e = the credit that F may reach",
+    ),
 )
+#: Values of the line mark's ``a``, in words in ``meanings``.
+(
+    LINE_MOVED, LINE_WHOLE_HEAP, LINE_EXHAUSTED, LINE_RESTORED, LINE_GUARD, LINE_BUDGET_RAISED, LINE_OVER_BURST,
+    LINE_OVER_GARBAGE, LINE_OVER_YIELD, LINE_OVER_EXHAUSTED, LINE_DEADLINE, LINE_SWITCHED_OFF,
+) = range(1, 13)  # fmt: skip
 MARK_FLAG_LATE = 1  # told by a supervisor: requests may have been in flight
 MARK_FLAG_SPLICE = 2  # frozen without a collect before
 MARK_FLAG_OURS = 4  # Frostline did it

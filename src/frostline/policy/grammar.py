@@ -1,12 +1,37 @@
 """The grammar of policies, for ``--policy``, FROSTLINE_POLICY and ``install(policy=)`` alike.
 
-off | tune:50000,20,100 | freeze[,thresholds=700/10/1000]
+off | tune:50000,20,100 | freeze | follow | idle | sync:N | periodic:60s, and options behind commas:
+thresholds=700/10/1000, budget=50000 or budget=5ms, major=idle|never|force, deadline=60s.
 """
 
-#: Kinds that ``docs/design.md`` names and a later version brings.
-PLANNED = ("follow", "idle", "sync", "periodic", "prefork")
-KINDS = ("off", "tune", "freeze")
+#: Kinds and options that ``docs/design.md`` names and a later version brings.
+PLANNED = ("idle", "sync", "periodic", "prefork")
+PLANNED_OPTIONS = ("boundary",)
+KINDS = ("off", "tune", "freeze", "follow")
+#: What may stand behind a kind, with an example of each.
+OPTIONS = {
+    "off": (),
+    "tune": (),
+    "freeze": ("thresholds",),
+    "follow": ("thresholds", "budget", "major"),
+    "idle": ("thresholds", "deadline"),
+    "sync": ("thresholds",),
+    "periodic": ("thresholds",),
+}
+EXAMPLES = {
+    "thresholds": "thresholds=700/10/1000",
+    "budget": "budget=50000 (objects) or budget=5ms",
+    "major": "major=idle, major=never or major=force",
+    "deadline": "deadline=60s",
+}
+MAJORS = ("idle", "never", "force")
 _LARGEST = 2**31 - 1
+_SMALLEST_BUDGET = 100
+_UNITS = {"ms": 1_000_000, "s": 1_000_000_000, "min": 60_000_000_000, "h": 3_600_000_000_000}
+_LONGEST = 30 * 24 * _UNITS["h"]
+#: Objects a full pass may walk under ``follow`` where no budget is given.
+DEFAULT_BUDGET = 50_000
+DEFAULT_DEADLINE = 60 * _UNITS["s"]
 
 
 class Policy:
@@ -16,14 +41,24 @@ class Policy:
         text: as it was given, for marks and reports.
         kind: one of KINDS.
         thresholds: three numbers for ``gc.set_threshold``, or None to leave the host's.
+        budget: objects that a full pass may walk (``follow``).
+        budget_ns: the same as a time, 0 where it was given in objects.
+        major: when ``follow`` may walk the whole heap once its credit is spent: one of MAJORS.
+        every: steps (``sync``) or nanoseconds (``periodic``) between two acts, else 0.
+        deadline: nanoseconds that a due full pass may wait for an idle moment (``idle``).
     """
 
-    __slots__ = ("kind", "text", "thresholds")
+    __slots__ = ("budget", "budget_ns", "deadline", "every", "kind", "major", "text", "thresholds")
 
-    def __init__(self, text: str, kind: str, thresholds: "tuple[int, int, int] | None") -> None:
+    def __init__(self, text: str, kind: str, thresholds: "tuple[int, int, int] | None" = None) -> None:
         self.text = text
         self.kind = kind
         self.thresholds = thresholds
+        self.budget = DEFAULT_BUDGET
+        self.budget_ns = 0
+        self.major = "idle"
+        self.every = 0
+        self.deadline = DEFAULT_DEADLINE
 
 
 def parse(text: str) -> Policy:
@@ -33,34 +68,98 @@ def parse(text: str) -> Policy:
         ValueError: with what is wrong and what could have been meant.
     """
     given = text.strip()
-    head, *options = given.split(",") if not given.startswith("tune") else [given]
+    head, *options = given.split(",") if not given.lower().startswith("tune") else [given]
     kind, colon, value = head.partition(":")
     kind = kind.strip().lower()
-    if kind == "tune":
-        return Policy(given, "tune", _thresholds(value, ",", "tune:50000,20,100"))
+    value = value.strip()
     if kind in PLANNED:
         raise ValueError(f"policy {kind!r} is not in this version; it has {', '.join(KINDS)}")
     if kind not in KINDS:
         raise ValueError(
-            f"unknown policy {text!r}{_nearest(kind)}; policies are off, tune:T0,T1,T2 and freeze"
+            f"unknown policy {text!r}{_nearest(kind)}; policies are off, tune:T0,T1,T2, freeze and follow"
         )
-    if colon:
+    policy = Policy(given, kind)
+    if kind == "tune":
+        policy.thresholds = _thresholds(value, ",", "tune:50000,20,100")
+    elif kind == "sync":
+        policy.every = _number(value, "steps of sync", "sync:100", 1)
+    elif kind == "periodic":
+        policy.every = _duration(value, "periodic", "periodic:60s")
+    elif colon:
         raise ValueError(f"policy {kind!r} takes no value after ':' (given {text!r})")
-    thresholds = None
+    seen: set[str] = set()
     for option in options:
         name, equals, value = option.strip().partition("=")
-        if name != "thresholds" or not equals:
-            raise ValueError(f"unknown option {option!r} in policy {text!r}; there is thresholds=700/10/1000")
-        if kind == "off":
-            raise ValueError("policy 'off' takes no options; for thresholds alone use tune:700,10,1000")
-        thresholds = _thresholds(value, "/", "thresholds=700/10/1000")
-    return Policy(given, kind, thresholds)
+        name = name.strip().lower()
+        _check_option(policy, name, bool(equals), text)
+        if name in seen:
+            raise ValueError(f"option {name!r} stands twice in policy {text!r}")
+        seen.add(name)
+        _set_option(policy, name, value.strip())
+    return policy
+
+
+def _check_option(policy: Policy, name: str, has_value: bool, text: str) -> None:
+    allowed = OPTIONS[policy.kind]
+    if not allowed:
+        raise ValueError(
+            f"policy {policy.kind!r} takes no options; for thresholds alone use tune:700,10,1000"
+        )
+    if name in allowed and has_value:
+        return
+    what = "; ".join(EXAMPLES[known] for known in allowed)
+    if name in PLANNED_OPTIONS:
+        raise ValueError(
+            f"option {name!r} is not in this version: a supervisor's boundary is asked for by"
+            f" --ready-url, --ready-log or --ready-after. {policy.kind!r} takes {what}"
+        )
+    if name in allowed:
+        raise ValueError(f"option {name!r} in policy {text!r} has no value, as in {EXAMPLES[name]}")
+    if name in EXAMPLES:
+        raise ValueError(f"policy {policy.kind!r} has no option {name!r}; it takes {what}")
+    raise ValueError(f"unknown option {name!r} in policy {text!r}; {policy.kind!r} takes {what}")
+
+
+def _set_option(policy: Policy, name: str, value: str) -> None:
+    if name == "thresholds":
+        policy.thresholds = _thresholds(value, "/", "thresholds=700/10/1000")
+    elif name == "budget":
+        if value.isascii() and value.isdigit():
+            policy.budget = _number(value, "a budget in objects", "budget=50000", _SMALLEST_BUDGET)
+        else:
+            policy.budget_ns = _duration(value, "a budget", EXAMPLES["budget"])
+    elif name == "major":
+        if value not in MAJORS:
+            raise ValueError(f"major is idle, never or force (given {value!r})")
+        policy.major = value
+    else:
+        policy.deadline = _duration(value, "a deadline", EXAMPLES["deadline"])
+
+
+def _number(value: str, what: str, example: str, least: int) -> int:
+    if value.isascii() and value.isdigit() and len(value) < 100 and least <= int(value) <= _LARGEST:
+        return int(value)
+    raise ValueError(f"{what}: a whole number from {least} to {_LARGEST}, as in {example} (given {value!r})")
+
+
+def _duration(value: str, what: str, example: str) -> int:
+    """Nanoseconds."""
+    for unit in ("ms", "min", "s", "h"):
+        number = value.removesuffix(unit).strip() if value.endswith(unit) else ""
+        if number.isascii() and number.isdigit() and len(number) < 12:
+            duration = int(number) * _UNITS[unit]
+            if 0 < duration <= _LONGEST:
+                return duration
+            raise ValueError(f"{what}: a time from 1ms to 30 days, as in {example} (given {value!r})")
+    raise ValueError(f"{what}: a whole number and ms, s, min or h, as in {example} (given {value!r})")
 
 
 def _thresholds(value: str, separator: str, example: str) -> "tuple[int, int, int]":
     parts = [part.strip() for part in value.split(separator)]
-    if len(parts) != 3 or not all(part.isascii() and part.isdigit() for part in parts):
-        raise ValueError(f"thresholds are three whole numbers from 0 up, as in {example!r} (given {value!r})")
+    if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) < 100 for part in parts):
+        raise ValueError(
+            f"thresholds are three whole numbers from 0 to {_LARGEST}, as in {example!r} (given {value!r})"
+        )
     numbers = (int(parts[0]), int(parts[1]), int(parts[2]))
     if max(numbers) > _LARGEST:
         raise ValueError(f"a threshold is at most {_LARGEST} (given {value!r})")

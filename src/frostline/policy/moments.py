@@ -1,0 +1,167 @@
+"""When a long walk hurts least: nothing in flight and the event loop quiet, or a safe point of the main thread.
+
+Requests are told by ``frostline.request()`` or by an integration that calls ``enter`` and ``leave``;
+where nobody tells, nothing is known to be idle. No thread of ours, no polling.
+"""
+
+import _signal  # type: ignore[import-not-found]
+import _thread
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+#: Seconds without a request, and without the event loop being late, that count as quiet.
+QUIET = 0.05
+_LATE = 0.01
+
+#: Requests open now, and how many there have been. Plain additions: from 3.10 on, the interpreter
+#: changes threads at calls and backward jumps only, so none is lost, and no lock is needed.
+_open = 0
+_entered = 0
+#: What the engine wants done in an idle moment, and whether there is anything to do.
+_due: "Callable[[], bool] | None" = None
+_act: "Callable[[], object] | None" = None
+_waiting = False
+
+
+def enter() -> None:
+    """A request has come in."""
+    global _open, _entered
+    _open += 1
+    _entered += 1
+
+
+def leave() -> None:
+    """A request is answered."""
+    global _open
+    if _open > 0:
+        _open -= 1
+    if _open == 0 and _due is not None:
+        _settle(_due)
+
+
+def in_flight() -> int:
+    """Requests open now."""
+    return _open
+
+
+def known_quiet() -> bool:
+    """Nothing is in flight, and we would know."""
+    return _entered > 0 and _open == 0
+
+
+class Request:
+    """``with frostline.request():`` around each request. One object serves them all."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> "Request":
+        enter()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        leave()
+
+
+REQUEST = Request()
+
+
+def watch(due: "Callable[[], bool]", act: "Callable[[], object]") -> None:
+    """``act`` is called in an idle moment when ``due`` says that there is something to do."""
+    global _due, _act
+    _due, _act = due, act
+
+
+def now() -> bool:
+    """The program says that this is an idle moment. Whether anything was done."""
+    if _open or _due is None or _act is None or not _due():
+        return False
+    _act()
+    return True
+
+
+def _settle(due: "Callable[[], bool]") -> None:
+    """The last request has left: look again when it has been quiet for a while.
+
+    Only on an event loop: a server of threads cannot wait here, and the next request may come at
+    once, so it says itself when it is idle.
+    """
+    global _waiting
+    if _waiting or not due():
+        return
+    loop = _running_loop()
+    if loop is None:
+        return
+    _waiting = True
+    loop.call_later(QUIET, _look, loop, _entered, loop.time() + QUIET)
+
+
+def _look(loop: "Any", entered: int, planned: float) -> None:
+    global _waiting
+    _waiting = False
+    if _open or _due is None or _act is None or not _due():
+        return
+    if entered == _entered and loop.time() - planned < _LATE:
+        _act()
+        return
+    _waiting = True
+    loop.call_later(QUIET, _look, loop, _entered, loop.time() + QUIET)
+
+
+def _running_loop() -> "Any":
+    events = sys.modules.get("asyncio.events")
+    return events._get_running_loop() if events is not None else None
+
+
+def _in_child() -> None:
+    global _open, _waiting
+    _open = 0
+    _waiting = False
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+
+# --- the safe point -------------------------------------------------------------------
+class _Trip:
+    """``TRIP[SIGNUM]`` makes the main thread run the signal's handler at its next safe point.
+
+    A subscript and not a call: the interpreter looks for signals after each call, so the handler
+    would run inside the collector's callback, where nothing can be collected. After a subscript that
+    ends in C it does not look (run on 3.10 to 3.15).
+    """
+
+    __getitem__: "Any" = _thread.interrupt_main
+
+
+TRIP = _Trip()
+SIGNUM = _signal.SIGRTMAX - 2
+_handler: "Callable[[], object] | None" = None
+_previous: "Any" = None
+
+
+def _on_signal(signum: int, frame: "Any") -> None:
+    if _handler is not None:
+        _handler()
+    if callable(_previous):
+        _previous(signum, frame)
+
+
+def install(handler: "Callable[[], object]") -> bool:
+    """``handler`` runs in the main thread at a safe point after each ``TRIP[SIGNUM]``. False where it cannot.
+
+    Takes the handler of a real-time signal, SIGRTMAX-2; one that the host has there is called too.
+    """
+    global _handler, _previous
+    try:
+        previous = _signal.signal(SIGNUM, _on_signal)
+    except (ValueError, OSError):
+        return False  # not in the main thread, or a sub-interpreter
+    if previous is not _on_signal:
+        _previous = previous
+    _handler = handler
+    return True
