@@ -45,7 +45,7 @@ def test_every_key_of_the_json_is_documented(tmp_path: Path) -> None:
 
 def test_the_json_says_what_the_text_says(tmp_path: Path) -> None:
     data = to_json(server(tmp_path))
-    assert data["verdict"]["sentence"] == "the collector explains 3 of the 3 steps over 20 ms"
+    assert data["verdict"]["sentence"] == "the collector explains 3 of the 3 slow steps"
     assert (data["processes"][0]["held"]["count"], data["processes"][0]["held"]["waited"]) == (3, 3)
     (process,) = data["processes"]
     assert process["name"] == "EngineCore dp0 (pid 4711)"
@@ -106,7 +106,7 @@ def test_the_newest_session_is_reported_without_an_argument(
     server(tmp_path / "frostline-20260101-000000")
     result = CliRunner().invoke(command, [])
     assert result.exit_code == 0, result.output
-    assert result.output.startswith("The collector explains 3 of the 3 steps")
+    assert result.output.startswith("The collector explains 3 of the 3 slow steps")
 
 
 def test_json_of_two_sessions(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_json_of_two_sessions(tmp_path: Path) -> None:
 def test_bounds_of_slow(tmp_path: Path) -> None:
     server(tmp_path / "a")
     result = CliRunner().invoke(command, [str(tmp_path / "a"), "--long-ms", "100"])
-    assert "none of the 103 steps recorded is slow (over 100 ms)" in result.output
+    assert "none of the 103 steps recorded takes over 100 ms" in result.output
 
 
 @pytest.mark.parametrize("arguments", [["--long-ms", "-1"], ["--long-factor", "0"], ["--nonsense"]])

@@ -43,8 +43,9 @@ def server(folder: Path, longest: int = 80, role: str = "EngineCore", frozen: bo
 
 def test_the_verdict_comes_first_and_the_rest_in_its_order(tmp_path: Path) -> None:
     lines = list(plain(report(server(tmp_path))))
-    assert lines[0] == "The collector explains 3 of the 3 steps over 20 ms."
-    assert lines[1] == "Next: frostline run --policy freeze --ready-url URL -- uvicorn app:app"
+    assert lines[0] == "The collector explains 3 of the 3 slow steps."
+    assert lines[1].startswith("  It stopped EngineCore dp0 (pid 4711) 3 times, up to 80 ms: 240 ms in ")
+    assert lines[2] == "Next: frostline run --policy freeze --ready-url URL -- uvicorn app:app"
     text = "\n".join(lines)
     order = ["Processes", "Passes", "Steps", "Slow steps", "Full passes", "Explicit gc.collect()", "Next"]
     places = [text.index("\n" + title + ("\n" if title == "Next" else "")) for title in order]
@@ -180,8 +181,8 @@ def test_two_sessions_side_by_side(tmp_path: Path) -> None:
     stock = server(tmp_path / "a")
     frozen = server(tmp_path / "b", longest=2, frozen=True)
     text = "\n".join(plain(sidebyside(stock, frozen, ("stock", "freeze"))))
-    assert "stock: the collector explains 3 of the 3 steps over 20 ms." in text
-    assert "freeze: not the collector: none of the 103 steps recorded is slow (over 20 ms)." in text
+    assert "stock: the collector explains 3 of the 3 slow steps." in text
+    assert "freeze: not the collector: none of the 103 steps recorded takes over 20 ms." in text
     assert re.search(r"EngineCore dp0\s+longest pause\s+80\.0 ms\s+2\.00 ms", text)
     assert re.search(r"full passes\s+3 in 240\.0 ms\s+3 in 6\.00 ms", text)
     assert "One run of each" in text
@@ -243,7 +244,8 @@ def test_the_top_says_what_to_do_and_who_else_was_stopped(tmp_path: Path) -> Non
         process.write(tmp_path)
     write_run(tmp_path, ["serve"])
     lines = list(plain(report(analyse(read_session(tmp_path)))))
-    assert lines[0].startswith("The collector stopped Worker dp2 (pid 12) once for 302 ms while work was in")
-    assert lines[1].startswith("  it also stopped Worker dp1 (pid 11) once for 301 ms")
-    assert lines[2].startswith("  it also stopped Worker dp0 (pid 10) once for 300 ms")
-    assert lines[3] == "Next: frostline run --policy freeze --ready-url URL -- serve"
+    assert lines[0] == "The collector stopped Worker dp2 (pid 12) once, for 302 ms."
+    assert lines[1].startswith("  302 ms in 5.2 s (5.9 %) while work was in flight; ")
+    assert lines[2].startswith("  It also stopped Worker dp1 (pid 11) once, for 301 ms in ")
+    assert lines[3].startswith("  It also stopped Worker dp0 (pid 10) once, for 300 ms in ")
+    assert lines[4] == "Next: frostline run --policy freeze --ready-url URL -- serve"

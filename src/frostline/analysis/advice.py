@@ -26,6 +26,7 @@ def advise(
     verdict: Verdict,
     path: str,
     options: Options,
+    refused: tuple[str, ...] = (),
 ) -> tuple[Advice, ...]:
     """At most a few, the one that matters most first."""
     found = _dead(processes)
@@ -41,12 +42,15 @@ def advise(
         found.append(_nothing(processes))
     if verdict.kind == CANNOT_TELL and processes and not verdict.steps + verdict.requests:
         most = max(processes, key=lambda process: process.pause_total)
-        found.append(
-            Advice(
-                "name the function that is one step, and the verdict can be given",
-                f"frostline run --span 'module:Class.method=step' -- {command(most)}",
+        if refused:
+            found.insert(0, Advice(f"correct --span {refused[0]}"))
+        else:
+            found.append(
+                Advice(
+                    "name the function that is one step, and the verdict can be given",
+                    f"frostline run --span 'module:Class.method=step' -- {command(most)}",
+                )
             )
-        )
     if missed and any(m.python for m in missed):
         found.append(Advice("see why processes were missed", f"frostline status {shlex.quote(path)}"))
     return tuple(found)

@@ -11,7 +11,7 @@ import numpy as np
 from frostline import format as fmt
 from frostline.analysis import events as marks
 from frostline.analysis.advice import advise
-from frostline.analysis.doubts import doubts
+from frostline.analysis.doubts import asked_spans, doubts, of
 from frostline.analysis.held import held_up
 from frostline.analysis.model import Analysis, MissedProcess, Options, ProcessReport, State
 from frostline.analysis.passes import AUTOMATIC, full_passes, generation_stats, longest_from, pauses_of
@@ -62,14 +62,16 @@ def analyse(session: Session, options: Options | None = None) -> Analysis:
         processes.append(replace(report, launched=launched(series)))
     reports = tuple(processes)
     missed = _missed(session)
-    verdict = decide(reports, missed, counted, options)
+    asked = asked_spans(session.runs)
+    refused = tuple(text for text in dict.fromkeys(t for p in reports for t in p.refused) if of(text, asked))
+    verdict = decide(reports, missed, counted, options, refused)
     records = sum(
         len(s.passes) + len(s.marks) + len(s.names) + len(s.spans.get("start", ())) for s in session.series
     )
     return Analysis(
         path=session.path,
         verdict=verdict,
-        advice=advise(reports, missed, verdict, str(session.path), options),
+        advice=advise(reports, missed, verdict, str(session.path), options, refused),
         processes=reports,
         missed=missed,
         doubts=doubts(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from frostline import format as fmt
 from frostline.analysis.model import Doubt, FullPass, MissedProcess, ProcessReport
 from frostline.analysis.verdict import milliseconds, some
@@ -38,8 +40,7 @@ def doubts(
         found.append(Doubt("spans-lost", f"{spans:,} spans are missing from the recording"))
     for process in processes:
         found.extend(_process_doubts(process))
-    for target in _unused_spans(processes, runs):
-        found.append(Doubt("span-unused", f"--span {target} was asked for, and never put on a callable"))
+    found.extend(_span_doubts(processes, runs))
     damaged = sum(loss.count for loss in losses if loss.slug == "records-damaged")
     if damaged:
         found.append(Doubt("records-damaged", f"{damaged:,} damaged records were left out"))
@@ -115,11 +116,29 @@ def _counted(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
-def _unused_spans(processes: tuple[ProcessReport, ...], runs: tuple[Run, ...]) -> list[str]:
-    """Spans that were asked for and that no process wrapped; refused ones are told with the reason."""
-    told = [text for process in processes for text in (*process.wrapped, *process.refused)]
+def asked_spans(runs: Iterable[Run]) -> list[str]:
+    """What ``--span`` asked for, without the labels."""
     asked = dict.fromkeys(span.partition("=")[0].strip() for run in runs for span in run.spans)
-    return [target for target in asked if target and not any(text.startswith(target) for text in told)]
+    return [target for target in asked if target]
+
+
+def of(text: str, asked: Iterable[str]) -> bool:
+    """Whether a refusal is of a span that was asked for: a preset's is nobody's mistake."""
+    return any(text.startswith(target) for target in asked)
+
+
+def _span_doubts(processes: tuple[ProcessReport, ...], runs: tuple[Run, ...]) -> Iterator[Doubt]:
+    """Spans that were asked for and that no process put on a callable: refused, or never met."""
+    refused = dict.fromkeys(text for process in processes for text in process.refused)
+    wrapped = [text for process in processes for text in process.wrapped]
+    for target in asked_spans(runs):
+        if any(text.startswith(target) for text in wrapped):
+            continue
+        why = [text for text in refused if text.startswith(target)]
+        if why:
+            yield Doubt("span-refused", f"--span {why[0]}")
+        else:
+            yield Doubt("span-unused", f"--span {target} was asked for, and never put on a callable")
 
 
 def _process_doubts(process: ProcessReport) -> list[Doubt]:

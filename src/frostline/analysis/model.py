@@ -283,11 +283,19 @@ class Verdict:
 
     kind: str
     sentence: str
+    #: What the sentence rests on, one sentence each.
+    lines: tuple[str, ...] = ()
     explained: int = 0
     slow: int = 0
     elsewhere: int = 0
     steps: int = 0
+    #: Slow is over ``threshold`` ns *and* over ``factor`` times the label's median. Of the label
+    #: that most time is spent in that median is ``median``: all of its steps may be over ``threshold``.
     threshold: int = 0
+    factor: float = 0.0
+    median: int = 0
+    #: Share of the time since start-up that passes took, in the process where it is largest.
+    paused: float = 0.0
     #: The same for requests: coroutines, of which many wait in one stall.
     requests: int = 0
     slow_requests: int = 0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from frostline.analysis.held import is_finding
-from frostline.analysis.model import LabelStats, MissedProcess, Options, ProcessReport, Verdict
-from frostline.analysis.steps import Counted
+from frostline.analysis.model import Held, LabelStats, MissedProcess, Options, ProcessReport, Verdict
+from frostline.analysis.steps import Counted, request_label
 
 #: Under this share of the slow steps the collector is not what makes them slow.
 MINOR = 0.1
@@ -31,8 +33,9 @@ def decide(
     missed: tuple[MissedProcess, ...],
     counted: Counted,
     options: Options,
+    refused: tuple[str, ...] = (),
 ) -> Verdict:
-    """The verdict over all processes.
+    """The verdict over all processes; ``refused`` are spans that were asked for and not put on, and why.
 
     It is "the collector" if that explains a tenth of the slow steps, or of the slow requests, or if
     it held up some process's work for long: what was lost can only add to that. Else, where what
@@ -40,36 +43,43 @@ def decide(
     """
     found = [p for p in processes if is_finding(p.held, options)]
     found.sort(key=lambda p: -(p.held.total if p.held else 0))
-    held = [_held(p, options, "it also stopped") for p in found[1:]]
+    held = [_also(p) for p in found[1:]]
     if len(held) > SHOWN_HELD:
         held[SHOWN_HELD:] = [f"and {len(held) - SHOWN_HELD:,} more"]
     by_count = _explains(counted)
-    why_not = "" if found or by_count else _cannot_tell(processes, missed, counted)
-    over = f"over {milliseconds(options.long_floor)}"
+    why_not = "" if found or by_count else _cannot_tell(processes, missed, counted, refused)
+    lines: list[str] = []
     if why_not:
         kind, sentence = CANNOT_TELL, f"cannot tell, because {why_not}"
-    elif by_count:
-        kind, sentence = COLLECTOR, f"the collector explains {_explained(counted)} {over}"
-        if found:
-            sentence += f"; {_held(found[0], options, 'it stopped')}"
     elif found:
-        kind, sentence = COLLECTOR, _held(found[0], options, "the collector stopped")
+        kind, sentence = COLLECTOR, _stopped(found[0], options)
+        lines.append(_waiting(found[0]))
         if counted.slow or counted.slow_requests:
-            only = "only " if counted.explained or counted.explained_requests else ""
-            sentence += f"; it explains {only}{_explained(counted)} {over}"
+            lines.append(f"it explains {_explained(counted)}{_elsewhere(counted)}")
+    elif by_count:
+        kind, sentence = COLLECTOR, f"the collector explains {_explained(counted)}{_elsewhere(counted)}"
+        worst = max(
+            (p for p in processes if p.held), key=lambda p: p.held.total if p.held else 0, default=None
+        )
+        if worst is not None:
+            lines.append(_also(worst, "it stopped"))
     else:
-        kind, sentence = NOT_COLLECTOR, f"not the collector: {_innocent(counted, over)}"
-    if counted.elsewhere and not why_not:
-        verb = "is" if counted.elsewhere == 1 else "are"
-        sentence += f"; {counted.elsewhere:,} more {verb} consistent with a pass in another process"
+        kind, sentence = NOT_COLLECTOR, f"not the collector: {_innocent(counted, processes, options)}"
+        sentence += _elsewhere(counted)
+        lines += _how_long(processes, counted)
+    usual = _usual(processes)
     return Verdict(
         kind=kind,
         sentence=sentence,
+        lines=tuple(lines),
         explained=counted.explained,
         slow=counted.slow,
         elsewhere=counted.elsewhere,
         steps=counted.steps,
         threshold=options.long_floor,
+        factor=options.long_factor,
+        median=usual[1].p50 if usual else 0,
+        paused=_paused(processes),
         requests=counted.requests,
         slow_requests=counted.slow_requests,
         explained_requests=counted.explained_requests,
@@ -83,60 +93,144 @@ def _explains(counted: Counted) -> bool:
     return steps or counted.explained_requests >= max(1, MINOR * counted.slow_requests)
 
 
-def _held(process: ProcessReport, options: Options, stopped: str) -> str:
-    """How long the collector kept one process's work waiting."""
+def _stopped(process: ProcessReport, options: Options) -> str:
+    """The headline: how often the collector stopped one process, and for how long at the worst."""
     held = process.held
     assert held is not None
-    wall = held.wall / 1e9
-    time = f"{wall:,.0f} s" if wall >= 10 else f"{wall:.1f} s" if wall >= 1 else milliseconds(held.wall)
-    share = f"{100 * held.share:.1f} %"
-    text = f"{stopped} {process.name} "
+    text = f"the collector stopped {process.name} "
     if held.count == 1:
-        text += f"once for {milliseconds(held.longest)} while work was in flight ({share} of {time})"
-    else:
-        text += (
-            f"{held.count:,} times for over {milliseconds(options.long_floor)} while work was in flight: "
-            f"{milliseconds(held.total)} in {time} ({share}), "
-            f"up to {milliseconds(held.longest)} at a time"
-        )
-    noun = NOUNS.get(held.label, f"'{held.label}'")
-    return f"{text}; {held.waited:,} of {held.spans:,} {noun} waited for it"
+        return text + f"once, for {milliseconds(held.longest)}"
+    over = milliseconds(options.long_floor)
+    return text + f"{held.count:,} times for over {over}, up to {milliseconds(held.longest)} at a time"
+
+
+def _waiting(process: ProcessReport) -> str:
+    """What that was of the time, and who waited."""
+    held = process.held
+    assert held is not None
+    time = f"{milliseconds(held.total)} in {_wall(held)} ({100 * held.share:.1f} %) while work was in flight"
+    return f"{time}; {_waited(held)} waited for it"
+
+
+def _also(process: ProcessReport, stopped: str = "it also stopped") -> str:
+    """The same of a further process, on one line."""
+    held = process.held
+    assert held is not None
+    times = "once" if held.count == 1 else f"{held.count:,} times"
+    longest = milliseconds(held.longest)
+    how = f", for {longest}" if held.count == 1 else f", up to {longest}: {milliseconds(held.total)}"
+    share = f" in {_wall(held)} ({100 * held.share:.1f} %)"
+    return f"{stopped} {process.name} {times}{how}{share}; {_waited(held)} waited"
+
+
+def _wall(held: Held) -> str:
+    wall = held.wall / 1e9
+    return f"{wall:,.0f} s" if wall >= 10 else f"{wall:.1f} s" if wall >= 1 else milliseconds(held.wall)
+
+
+def _waited(held: Held) -> str:
+    return f"{held.waited:,} of {held.spans:,} {plural(held.label)}"
+
+
+def plural(label: str) -> str:
+    """``requests``; a label of the program's own stays as it is, in quotes."""
+    return NOUNS.get(label, f"'{label}'")
+
+
+def _elsewhere(counted: Counted) -> str:
+    if not counted.elsewhere:
+        return ""
+    verb = "is" if counted.elsewhere == 1 else "are"
+    return f"; {counted.elsewhere:,} more {verb} consistent with a pass in another process"
 
 
 def _explained(counted: Counted) -> str:
-    """``3 of the 12 steps and 1 of the 4 requests``, the kinds left out that have no slow one."""
+    """``3 of the 12 slow steps and 1 of the 4 slow requests``, kinds left out that have no slow one."""
     parts = []
     if counted.slow or not counted.slow_requests:
-        parts.append(f"{counted.explained:,} of the {counted.slow:,} steps")
+        parts.append(f"{counted.explained:,} of the {counted.slow:,} slow steps")
     if counted.slow_requests:
-        parts.append(f"{counted.explained_requests:,} of the {counted.slow_requests:,} {_noun(counted)}")
+        parts.append(f"{counted.explained_requests:,} of the {counted.slow_requests:,} slow {_noun(counted)}")
     return " and ".join(parts)
 
 
-def _innocent(counted: Counted, over: str) -> str:
+def _innocent(counted: Counted, processes: tuple[ProcessReport, ...], options: Options) -> str:
     kinds = (
         (counted.steps, counted.slow, "steps"),
         (counted.requests, counted.slow_requests, _noun(counted)),
     )
-    slow = " and ".join("step" if n == 1 and w == "steps" else f"{n:,} {w}" for _, n, w in kinds if n)
     if counted.explained or counted.explained_requests:
-        return f"it explains only {_explained(counted)} {over}"
+        return f"it explains only {_explained(counted)}"
+    slow = " and ".join(
+        "slow step" if n == 1 and w == "steps" else f"{n:,} slow {w}" for _, n, w in kinds if n
+    )
     quick = " and ".join(f"{n:,} {word}" for n, slow_ones, word in kinds if n and not slow_ones)
-    if not slow:
-        return f"none of the {quick} recorded is slow ({over})"
-    rest = f", and none of the {quick} is slow" if quick else ""
-    return f"no pass explains the {slow} {over}{rest}"
+    if slow:
+        return f"no pass explains the {slow}" + (f", and none of the {quick} is slow" if quick else "")
+    usual = _usual(processes)
+    if usual is None or max(label.longest for _, label in _counting(processes)) <= options.long_floor:
+        return f"none of the {quick} recorded takes over {milliseconds(options.long_floor)}"
+    # "None is slow" would be false to whoever waits: they may all take as long.
+    label = usual[1]
+    return (
+        f"the {label.count:,} {plural(label.label)} take about {milliseconds(label.p50)} each, "
+        f"none over {options.long_factor:g} x that; passes are {_share(_paused(processes))} of the time"
+    )
+
+
+def _how_long(processes: tuple[ProcessReport, ...], counted: Counted) -> list[str]:
+    """Of labels of which none is slow: what they take."""
+    if counted.slow or counted.slow_requests:
+        return []
+    labels = sorted(_counting(processes), key=lambda pair: -pair[1].total)[:3]
+    return [
+        f"{plural(label.label)} of {process.name}: median {milliseconds(label.p50)}, "
+        f"p99 {milliseconds(label.p99)}, longest {milliseconds(label.longest)}"
+        for process, label in labels
+    ]
+
+
+def _counting(processes: tuple[ProcessReport, ...]) -> list[tuple[ProcessReport, LabelStats]]:
+    """The labels that the headline counts."""
+    found = []
+    for process in processes:
+        request = request_label(process.labels)
+        found += [(process, label) for label in process.labels if label.primary or label is request]
+    return found
+
+
+def _usual(processes: tuple[ProcessReport, ...]) -> tuple[ProcessReport, LabelStats] | None:
+    """The label that most time is spent in."""
+    return max(_counting(processes), key=lambda pair: pair[1].total, default=None)
+
+
+def _paused(processes: tuple[ProcessReport, ...]) -> float:
+    """Passes' share of the time since start-up, in the process with steps where it is largest."""
+    shares = [0.0]
+    for process in processes:
+        if process.labels:
+            since = process.serving if process.start < process.serving < process.stop else process.start
+            ends = np.array([since], np.int64), np.array([process.stop], np.int64)
+            shares.append(int(process.pauses.union.overlap(*ends)[0]) / max(1, process.stop - since))
+    return max(shares)
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.1f} %" if share >= 0.0005 or not share else "under 0.1 %"
 
 
 def _noun(counted: Counted) -> str:
     if len(counted.words) == 1:
         (word,) = counted.words
-        return NOUNS.get(word, f"'{word}'")
+        return plural(word)
     return "coroutines"
 
 
 def _cannot_tell(
-    processes: tuple[ProcessReport, ...], missed: tuple[MissedProcess, ...], counted: Counted
+    processes: tuple[ProcessReport, ...],
+    missed: tuple[MissedProcess, ...],
+    counted: Counted,
+    refused: tuple[str, ...],
 ) -> str:
     if not processes:
         gone = [m for m in missed if m.python]
@@ -148,7 +242,9 @@ def _cannot_tell(
         return "these are free-threaded builds, which this version does not record"
     steps = counted.steps + counted.requests
     if not steps:
-        return "no steps were recorded" + _longest(processes)
+        # What was asked for and refused is the reason, and what to correct.
+        why = f": --span {'; --span '.join(refused[:2])}" if refused else ""
+        return f"no steps were recorded{why}{_longest(processes)}"
     lost_spans = sum(p.lost_spans for p in processes)
     slow = counted.slow + counted.slow_requests
     if not slow:
@@ -213,7 +309,7 @@ def _detail(process: ProcessReport, label: LabelStats) -> str:
     if label.kind == 1:
         text = f"{what} explained"
     else:
-        text = f"{what} overlapped for at least half of their excess (others ran in between)"
+        text = f"{what} covered for half of their excess (others ran in between)"
     nothing = label.slow - label.explained - label.in_part - label.elsewhere
     if label.in_part:
         text += f", {label.in_part:,} overlapped by too little"

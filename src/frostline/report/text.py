@@ -43,22 +43,10 @@ def _verdict(analysis: Analysis) -> Iterator[Block]:
     verdict = analysis.verdict
     style = {"collector": "bad", "not-the-collector": "good"}.get(verdict.kind, "headline")
     yield Line(sentence(verdict.sentence), style)
-    for line in verdict.held:
-        yield Line(line, style, indent=2)
+    for line in (*verdict.lines, *verdict.held):
+        yield Line(line[:1].upper() + line[1:], style, indent=2)
     if analysis.advice:
         yield _next(analysis.advice)
-    if verdict.slow or verdict.slow_requests:
-        factor = analysis.options.long_factor
-        yield Line(
-            f"Slow: over {ms(verdict.threshold)} and over {factor:g} x the median of its label. "
-            f"Explained: the process's own passes cover at least half of the excess.",
-            "quiet",
-        )
-    for line in verdict.details[:SHOWN_LABELS]:
-        yield Line(line, indent=2)
-    if len(verdict.details) > SHOWN_LABELS:
-        more = len(verdict.details) - SHOWN_LABELS
-        yield Line(f"and {more} more {'label' if more == 1 else 'labels'}, see Steps", "quiet", indent=2)
     longest = max(analysis.processes, key=lambda p: p.longest, default=None)
     if longest is not None:
         yield Line(_longest_line("Longest pause", longest, longest.longest, longest.longest_text))
@@ -71,6 +59,18 @@ def _verdict(analysis: Analysis) -> Iterator[Block]:
     text = f"{count} {'process' if count == 1 else 'processes'} recorded, {len(missed)} missed"
     state = ", still running" if analysis.running else ""
     yield Line(f"{text}, {analysis.records:,} records over {seconds(analysis.stop - analysis.start)}{state}.")
+    if verdict.slow or verdict.slow_requests:
+        factor = analysis.options.long_factor
+        yield Line(
+            f"Slow: over {ms(verdict.threshold)} and over {factor:g} x its label's median. "
+            f"Explained: passes of its own process cover half of the excess.",
+            "quiet",
+        )
+    for line in verdict.details[:SHOWN_LABELS]:
+        yield Line(line, indent=2)
+    if len(verdict.details) > SHOWN_LABELS:
+        more = len(verdict.details) - SHOWN_LABELS
+        yield Line(f"and {more} more {'label' if more == 1 else 'labels'}, see Steps", "quiet", indent=2)
 
 
 def _next(every: tuple[Advice, ...]) -> Line:
