@@ -51,6 +51,8 @@ def _missing(error: ModuleNotFoundError) -> "FrostlineError | None":
 
 
 def _show(error: FrostlineError) -> int:
+    if sys.stderr is None:
+        return error.exit_code  # closed; print() would take stdout
     try:
         print(f"frostline: {error.message} [{error.slug}]\n  {error.remedy}", file=sys.stderr, flush=True)
     except OSError:  # it may be what is full

@@ -247,7 +247,7 @@ def take_back(config: dict[str, Any]) -> None:
     with contextlib.suppress(OSError):
         os.unlink(config["run_file"])
     remove_active(config["session"])
-    if config["created"]:
+    if config["created"] and not segments.runs(config["session"]):
         shutil.rmtree(config["session"], ignore_errors=True)
 
 
@@ -268,7 +268,9 @@ def main() -> None:
     os.write(ready, b"1")
     os.close(ready)
     # The pipe's other end closes when the command has replaced `run`, or has died.
-    select.select([pipe], [], [])
+    poll = select.poll()  # select() takes no number over 1023
+    poll.register(pipe, select.POLLIN)
+    poll.poll()
     failed = os.read(pipe, 16)
     os.close(pipe)
     if failed:

@@ -8,6 +8,7 @@ import contextlib
 import errno
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -21,6 +22,8 @@ NOT_FOUND = 127
 OWN_FAILURE = 125
 #: What the helper's command line says. It must not hold the target's: people pkill by that.
 HELPER_TITLE = "frostline-helper"
+#: How long the helper may take to start, seconds; a server must not wait for it for ever.
+_PATIENCE = 20.0
 _BOOTSTRAP = "import sys; sys.path.append(sys.argv[2]); from frostline.reach.helper import main; main()"
 
 
@@ -83,14 +86,16 @@ class Helper:
                 `--ready-log`). No other of the target's does it keep, or their pipes would not end.
 
         Raises:
-            FrostlineError: ``helper``.
+            FrostlineError: ``helper``. The command can do without it.
         """
-        ready_read, ready_write = os.pipe()
-        # Both ends close on exec. The helper sees the end of this pipe when the target has
-        # started, and "failed" before it when it has not.
-        config_read, self._pipe = os.pipe()
-        debug = "FROSTLINE_HELPER_DEBUG" in os.environ
+        self._pipe = -1
+        ready_read = -1
         try:
+            ready_read, ready_write = os.pipe()
+            # Both ends close on exec. The helper sees the end of this pipe when the target has
+            # started, and "failed" before it when it has not.
+            config_read, self._pipe = os.pipe()
+            debug = "FROSTLINE_HELPER_DEBUG" in os.environ
             starter = subprocess.Popen(
                 [
                     sys.executable,
@@ -113,16 +118,18 @@ class Helper:
             os.close(ready_write)
             os.close(config_read)
             _write_all(self._pipe, json.dumps(config).encode() + b"\n")
-            starter.wait()
-            answered = os.read(ready_read, 1)
-        except OSError:
-            answered = b""
-        os.close(ready_read)
-        if answered != b"1":
+            failed = _answer(ready_read, starter)
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            failed = getattr(error, "strerror", None) or str(error)
+        if ready_read >= 0:
+            os.close(ready_read)
+        if failed:
+            if self._pipe >= 0:
+                os.close(self._pipe)
             raise FrostlineError(
                 "helper",
-                "the helper process did not start",
-                "Run with FROSTLINE_HELPER_DEBUG=1 to see why, and report it.",
+                f"the helper process did not start ({failed}): the command runs and is recorded without it",
+                "`frostline report` seals the recording; --ready-* and missed processes need a helper.",
                 exit_code=OWN_FAILURE,
             )
 
@@ -131,6 +138,22 @@ class Helper:
         with contextlib.suppress(OSError):
             os.write(self._pipe, b"failed\n")
         os.close(self._pipe)
+
+
+def _answer(ready: int, starter: "subprocess.Popen[bytes]") -> str:
+    """Waits until the helper watches; returns what went wrong, or nothing."""
+    poll = select.poll()  # select() takes no number over 1023
+    poll.register(ready, select.POLLIN)
+    found = poll.poll(_PATIENCE * 1000)
+    if not found:
+        with contextlib.suppress(OSError):
+            os.killpg(starter.pid, signal.SIGKILL)  # its fork too: they are a session of their own
+    starter.wait()
+    if not found:
+        return f"no answer within {_PATIENCE:g} s"
+    if os.read(ready, 1) == b"1":
+        return ""
+    return "it ended before it was ready; FROSTLINE_HELPER_DEBUG=1 shows why"
 
 
 def _is_terminal(descriptor: int) -> bool:
@@ -156,8 +179,10 @@ def become(path: str, command: list[str], environment: dict[str, str]) -> NoRetu
     # for everything but a parent that ignored them on purpose.)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # None where it was closed
+            with contextlib.suppress(OSError):
+                stream.flush()
     try:
         os.execve(path, command, environment)
     except OSError as error:

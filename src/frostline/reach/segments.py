@@ -68,6 +68,15 @@ def listing(folder: str) -> dict[SegmentName, str]:
     return {parsed: os.path.join(folder, name) for parsed, name in sorted(found)}
 
 
+def runs(folder: str) -> list[str]:
+    """The notes of each ``frostline run`` that writes, or wrote, into a session."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    return [name for name in names if name.startswith("run-") and name.endswith(".json")]
+
+
 def parse_header(page: bytes) -> "Header | None":
     """The header of a segment; None if it is unfinished, damaged or of another format."""
     if len(page) < layout.HEADER_SIZE or page[: len(layout.MAGIC)] != layout.MAGIC:

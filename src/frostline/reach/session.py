@@ -6,8 +6,8 @@ import json
 import os
 import stat
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from frostline import __version__
 from frostline import format as layout
@@ -19,13 +19,18 @@ _LEAST_FREE = 16 << 20
 
 
 def default_folder() -> str:
-    """A new folder's name in the current directory."""
-    name = time.strftime("frostline-%Y%m%d-%H%M%S")
-    path, number = os.path.abspath(name), 1
-    while os.path.lexists(path):
-        number += 1
-        path = os.path.abspath(f"{name}-{number}")
-    return path
+    """Makes a new folder in the current one: two commands of one second are two sessions."""
+    name = path = time.strftime("frostline-%Y%m%d-%H%M%S")
+    number = 1
+    while True:
+        try:
+            os.mkdir(path, 0o700)
+            return path
+        except FileExistsError:
+            number += 1
+            path = f"{name}-{number}"
+        except OSError:
+            return path  # what is wrong with it `prepare` says
 
 
 def prepare(folder: str) -> tuple[str, list[str]]:
@@ -37,7 +42,13 @@ def prepare(folder: str) -> tuple[str, list[str]]:
     Raises:
         FrostlineError: ``session-folder``, with what is wrong with it.
     """
-    path = os.path.realpath(folder)
+    if not folder:
+        empty = "the session folder's name is empty"
+        raise FrostlineError("session-folder", empty, "Give -o a folder.", exit_code=2)
+    try:
+        path = os.path.realpath(folder)
+    except OSError as error:
+        raise _unwritable(folder, "the working folder has been removed") from error
     if ":" in path:
         raise FrostlineError(
             "session-folder",
@@ -52,29 +63,37 @@ def prepare(folder: str) -> tuple[str, list[str]]:
         about = os.stat(path)
         if not stat.S_ISDIR(about.st_mode):
             raise NotADirectoryError(20, "not a folder")
-        mine = about.st_uid == os.geteuid()
-        if mine and _is_session(path):
-            os.chmod(path, 0o700)
-        elif os.listdir(path):
-            raise FrostlineError(
-                "session-folder",
-                f"{path} exists, is not empty and is no session of yours",
-                "Choose another folder with -o.",
-                exit_code=2,
-            )
-        elif mine:
-            os.chmod(path, 0o700)
-        probe = os.path.join(path, f".write-{os.getpid()}")
-        os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        os.unlink(probe)
+        # Two commands may make one session at the same moment: the second finds it whole.
+        with lock(path):
+            _check_folder(path, about.st_uid == os.geteuid())
+            return path, _prepare_active(path)
     except OSError as error:
+        raise _unwritable(path, error.strerror or str(error)) from error
+
+
+def _unwritable(path: str, why: str) -> FrostlineError:
+    return FrostlineError(
+        "session-folder",
+        f"cannot write the session folder {path}: {why}",
+        "Choose another folder with -o.",
+        exit_code=125,
+    )
+
+
+def _check_folder(path: str, mine: bool) -> None:
+    """It is a session of ours or empty, and can be written."""
+    if not (mine and _is_session(path)) and os.listdir(path):
         raise FrostlineError(
             "session-folder",
-            f"cannot write the session folder {path}: {error.strerror}",
+            f"{path} exists, is not empty and is no session of yours",
             "Choose another folder with -o.",
-            exit_code=125,
-        ) from error
-    return path, _prepare_active(path)
+            exit_code=2,
+        )
+    if mine:
+        os.chmod(path, 0o700)
+    probe = os.path.join(path, f".write-{os.getpid()}")
+    os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    os.unlink(probe)
 
 
 def _is_session(path: str) -> bool:
@@ -87,29 +106,29 @@ def _is_session(path: str) -> bool:
 def _prepare_active(session: str) -> list[str]:
     """The symbolic link and the folder that it names. A joined session's is used again."""
     link = os.path.join(session, layout.ACTIVE_LINK)
-    with _lock(session):
-        try:
-            target = os.readlink(link)
-            about = os.lstat(target)
-            if stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid():
-                return []
-        except OSError:
-            pass
-        folder, warnings = _make_active(session)
-        fresh = f"{link}.{os.getpid()}"
-        with contextlib.suppress(OSError):
-            os.unlink(fresh)
-        os.symlink(folder, fresh)
-        os.rename(fresh, link)
-        return warnings
+    try:
+        target = os.readlink(link)
+        about = os.lstat(target)
+        if stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid():
+            return []
+    except OSError:
+        pass
+    folder, warnings = _make_active(session)
+    fresh = f"{link}.{os.getpid()}"
+    with contextlib.suppress(OSError):
+        os.unlink(fresh)
+    os.symlink(folder, fresh)
+    os.rename(fresh, link)
+    return warnings
 
 
 @contextlib.contextmanager
-def _lock(session: str) -> Any:
+def lock(session: str) -> Iterator[None]:
     """Two commands may join at once, and a helper may be taking the folder away."""
     descriptor = os.open(session, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
@@ -171,6 +190,15 @@ def write_run(session: str, command: list[str], settings: dict[str, str], warnin
     return path
 
 
+def add_warning(run_file: str, text: str) -> None:
+    """Notes with a run what went wrong after it had been written. Failing to is nobody's concern."""
+    with contextlib.suppress(OSError, ValueError):
+        with open(run_file, encoding="ascii") as file:
+            value = json.load(file)
+        value["warnings"].append(text)
+        write_json(run_file, value)
+
+
 def state_file() -> Path:
     """Where the newest session's path is kept."""
     base = os.environ.get("XDG_STATE_HOME", "")
@@ -195,7 +223,7 @@ def newest() -> str:
         FrostlineError: ``no-session``.
     """
     try:
-        path = state_file().read_text(encoding="utf-8", errors="surrogateescape").strip()
+        path = state_file().read_text(encoding="utf-8", errors="surrogateescape").removesuffix("\n")
     except (OSError, RuntimeError):
         path = ""
     if path and os.path.isdir(path):

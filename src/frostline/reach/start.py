@@ -1,7 +1,9 @@
 """``frostline run`` from its checked options to the exec: session, helper, environment, command."""
 
+import contextlib
 import os
 import stat
+import sys
 from typing import Any
 
 from frostline.errors import FrostlineError
@@ -14,13 +16,20 @@ def start(
     """Makes the session, puts the helper aside, becomes the command. Returns never, or raises."""
     target = environment.started_with()
     program = launch.find(command[0], target)
-    wanted = output or session.default_folder()
-    created = not os.path.lexists(wanted)
-    folder, warnings = session.prepare(wanted)
+    created = output is None or not os.path.lexists(output)
+    wanted = session.default_folder() if output is None else output
+    try:
+        folder, warnings = session.prepare(wanted)
+    except FrostlineError:
+        if created:
+            with contextlib.suppress(OSError):
+                os.rmdir(wanted)
+        raise
     run_file = ""
     helper = None
     try:
-        fallback = environment.write_fallback(folder)
+        with session.lock(folder):
+            fallback = environment.write_fallback(folder)
         streams, replaced = capture_output(ready, folder) if ready and ready["kind"] == "log" else ([], {})
         run_file = session.write_run(folder, command, settings, warnings)
         run_name = os.path.basename(run_file)[len("run-") : -len(".json")]
@@ -38,7 +47,13 @@ def start(
             "warnings": warnings,
             "cwd": proc.working_folder(),
         }
-        helper = launch.Helper(config, environment.for_helper(target), tuple(streams))
+        try:
+            helper = launch.Helper(config, environment.for_helper(target), tuple(streams))
+        except FrostlineError as error:
+            # A server does not fail because nobody can watch it.
+            warn(f"{error.message} [{error.slug}]")
+            session.add_warning(run_file, error.message)
+            give_up_output(ready, streams, replaced)
         session.remember(folder)
         inherited = environment.for_target(folder, run_name, settings, fallback)
         for number, descriptor in replaced.items():
@@ -48,7 +63,9 @@ def start(
         if helper is not None:
             helper.abandon()
         elif run_file:
-            os.unlink(run_file)
+            from frostline.reach.helper import take_back
+
+            take_back({"session": folder, "run_file": run_file, "created": created})
         if isinstance(error, OSError):
             raise FrostlineError(
                 "run",
@@ -109,6 +126,24 @@ def capture_output(ready: dict[str, Any], folder: str) -> tuple[list[int], dict[
             exit_code=2,
         )
     return streams, replaced
+
+
+def give_up_output(ready: "dict[str, Any] | None", streams: list[int], replaced: dict[int, int]) -> None:
+    """Without a helper nobody would pass the output on: the command keeps the real streams."""
+    for descriptor in (*streams, *set(replaced.values())):
+        os.close(descriptor)
+    for file in ready.get("files", []) if ready is not None else []:
+        if "stream" in file:
+            os.unlink(file["path"])
+    streams.clear()
+    replaced.clear()
+
+
+def warn(text: str) -> None:
+    """A line on stderr, before the command has it."""
+    if sys.stderr is not None:  # None where it was closed
+        with contextlib.suppress(OSError, ValueError):
+            print(f"frostline: {text}", file=sys.stderr, flush=True)
 
 
 def _size(path: str) -> int:

@@ -231,10 +231,12 @@ def newest_session(cwd: Path | None = None) -> Path:
         FrostlineError: there is none.
     """
     candidates: list[tuple[int, Path]] = []
-    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     places: list[Path] = []
-    with contextlib.suppress(OSError, ValueError):  # none was noted; the folders here may say more
-        places.append(Path((state / "frostline" / "last").read_text(encoding="utf-8").strip()))
+    # None was noted, or there is no home (RuntimeError); the folders here may say more.
+    with contextlib.suppress(OSError, ValueError, RuntimeError):
+        state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+        noted = (state / "frostline" / "last").read_text(encoding="utf-8", errors="surrogateescape")
+        places.append(Path(noted.removesuffix("\n")))
     places += (cwd or Path.cwd()).glob("frostline-*-*")
     for place in places:
         try:
