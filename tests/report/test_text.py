@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
 import pty
 import re
+import struct
+import termios
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,7 @@ from hypothesis import strategies as st
 from frostline import format as fmt
 from frostline.analysis import Analysis, analyse
 from frostline.recording import read_session
-from frostline.report import Line, Table, plain, report, sidebyside, write
+from frostline.report import Block, Line, Table, plain, report, sidebyside, write
 from frostline.report.safe import cell, safe
 from tests.synthetic import MS, Process, write_helper, write_run
 
@@ -106,12 +109,17 @@ def test_what_a_target_calls_itself_cannot_reach_the_terminal(tmp_path: Path) ->
     assert "owned" in without_styles
 
 
-def on_a_terminal(analysis: Analysis) -> str:
+def on_a_terminal(analysis: Analysis, columns: int = 0) -> str:
     """What a real terminal is sent."""
+    return drawn_on_a_terminal(list(report(analysis)), columns)
+
+
+def drawn_on_a_terminal(blocks: list[Block], columns: int = 0) -> str:
     parent, child = pty.openpty()
+    if columns:
+        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     with os.fdopen(child, "w", encoding="utf-8") as stream:
         chunks: list[bytes] = []
-        blocks = list(report(analysis))
         # A pseudo-terminal buffers 4 KiB: read while it is written.
         import threading
 
@@ -129,6 +137,71 @@ def on_a_terminal(analysis: Analysis) -> str:
     reader.join()
     os.close(parent)
     return b"".join(chunks).decode()
+
+
+def on_80_columns(blocks: list[Block], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    text = drawn_on_a_terminal(blocks, 80)
+    return [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", text).replace("\r", "").split("\n")]
+
+
+def busy(folder: Path) -> Analysis:
+    """Numbers as large as those of a real server, long names, long command."""
+    process = Process(pid=2635512)
+    process.add_identity("vllm.model_executor.models.registry", 0)
+    process.add_state(0, (3, 0, 0))
+    for i in range(4436):
+        process.add_span("execute model", i * 10 * MS, 5 * MS)
+        process.add_pass(i * 10 * MS, MS // 20, 0, count0=2001)
+    for i in range(14):
+        process.add_pass(
+            50_000 * MS + i * 2000 * MS, (560 + i) * MS, trigger_file=process.name("/srv/a/b.py")
+        )
+        process.add_span("execute model", 50_000 * MS + i * 2000 * MS, 600 * MS)
+    process.write(folder)
+    write_run(folder, ["vllm", "serve", "./model", *["--option-of-some-length"] * 9])
+    return analyse(read_session(folder))
+
+
+def test_80_columns_cut_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole columns may be left out, and say so; digits never (U27)."""
+    blocks = list(report(busy(tmp_path)))
+    lines = on_80_columns(blocks, monkeypatch)
+    text = "\n".join(lines)
+    checked = 0
+    for block in blocks:
+        if not isinstance(block, Table):
+            continue
+        title = re.search(re.escape(block.title) + r"([^)]*\))?", " ".join(text.split()))
+        assert title is not None, block.title
+        for i, column in enumerate(block.columns):
+            shown = not (title[1] and re.search(rf"[:,] {re.escape(column)}[,)]", title[1]))
+            if i in block.right and shown:
+                for row in block.rows:
+                    words = {word for line in lines for word in line.split()}
+                    assert set(row[i].split()) <= words, (block.title, column, row[i])
+                    checked += 1
+    assert checked > 50
+    commands = [line for line in lines if "--option-of-some-length" in line]
+    assert commands[0].count("--option-of-some-length") == 9  # whole: it is there to be copied
+    assert max(len(line) for line in lines if line not in commands) <= 80
+
+
+def test_two_sessions_side_by_side_on_80_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stock = busy(tmp_path)
+    lines = on_80_columns(list(sidebyside(stock, stock, ("stock", "freeze"))), monkeypatch)
+    text = "\n".join(lines)
+    assert re.search(r"slow 'execute model' +14 of 4,450 +14 of 4,450", text), text
+    assert re.search(r"by the collector +14 +14", text)
+    assert re.search(r"full passes +14 in 7,931\.0 ms +14 in 7,931\.0 ms", text)
+    assert text.count("14 times for over 20 ms") == 2 and text.count("waited for it") == 2
+
+
+def test_columns_that_hold_nothing_are_left_out_if_they_may_be() -> None:
+    table = Table("t", ("a", "b", "c"), (("1", "", ""),), spare=("b",))
+    assert list(plain([table])) == ["", "t", "  a  c", "  1"]
 
 
 def test_a_terminal_gets_colour_and_no_color_is_obeyed(

@@ -29,7 +29,7 @@ def doubts(
             Doubt(
                 "processes-missed",
                 f"{_counted(len(python), 'Python process was', 'Python processes were')} not recorded: "
-                "what they wait for or cause is not here",
+                f"what {'it waits for or causes' if len(python) == 1 else 'they wait for or cause'} is not here",
             )
         )
     lost = sum(p.lost_passes for p in processes)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TextIO
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TextIO
 
 from frostline.report.safe import safe
+
+if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+    from rich.table import Table as RichTable
 
 
 @dataclass(frozen=True)
@@ -21,12 +25,32 @@ class Line:
 
 @dataclass(frozen=True)
 class Table:
-    """``right`` are the columns to align right, by index."""
+    """``right`` are the columns to align right, by index: numbers, which are never cut or folded.
+
+    ``spare`` are columns that a narrow terminal goes without, the first one first.
+    """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     right: frozenset[int] = frozenset()
+    spare: tuple[str, ...] = ()
+
+    def without(self, names: Iterable[str]) -> Table:
+        """The table without these columns."""
+        gone = set(names)
+        kept = [i for i, column in enumerate(self.columns) if column not in gone]
+        return replace(
+            self,
+            columns=tuple(self.columns[i] for i in kept),
+            rows=tuple(tuple(row[i] for i in kept) for row in self.rows),
+            right=frozenset(at for at, i in enumerate(kept) if i in self.right),
+        )
+
+    def filled(self) -> Table:
+        """The table without its spare columns that hold nothing at all."""
+        empty = [c for i, c in enumerate(self.columns) if not any(row[i] for row in self.rows)]
+        return self.without(c for c in empty if c in self.spare)
 
 
 Block = Line | Table
@@ -40,6 +64,7 @@ def plain(blocks: Iterable[Block]) -> Iterator[str]:
         if isinstance(block, Line):
             yield " " * block.indent + safe(block.text, ascii_only=True)
             continue
+        block = block.filled()
         yield ""
         if block.title:
             yield safe(block.title, ascii_only=True)
@@ -65,10 +90,8 @@ def write(blocks: Iterable[Block], stream: TextIO) -> None:
 
 
 def _write_rich(blocks: Iterable[Block], stream: TextIO) -> None:
-    from rich import box
     from rich.console import Console
     from rich.padding import Padding
-    from rich.table import Table as RichTable
     from rich.text import Text
 
     console = Console(file=stream, highlight=False, markup=False, emoji=False)
@@ -77,17 +100,94 @@ def _write_rich(blocks: Iterable[Block], stream: TextIO) -> None:
         if isinstance(block, Line):
             # Text, not str: a title with [markup] in it stays what it is.
             text = Text(safe(block.text, not utf8), style=_STYLES.get(block.style, ""))
-            console.print(Padding(text, (0, 0, 0, block.indent)))
+            if block.style == "command":  # the terminal may wrap it: it is there to be copied
+                console.print(Text(" " * block.indent) + text, soft_wrap=True)
+            else:
+                console.print(Padding(text, (0, 0, 0, block.indent)))
             continue
-        title = Text(safe(block.title, not utf8), style="bold") if block.title else None
-        table = RichTable(
-            title=title, title_justify="left", box=box.SIMPLE_HEAD if utf8 else box.ASCII, pad_edge=False
+        drawn, width = _fit(block.filled(), console.width, utf8)
+        Console(
+            file=stream,
+            width=width,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            color_system=_colors(console),
+        ).print(drawn)
+
+
+def _colors(console: RichConsole) -> Literal["auto"] | None:
+    return None if console.color_system is None else "auto"
+
+
+#: A column of text is folded to no less than this.
+_FOLDED = 20
+_FIRST = 24
+
+
+def _fit(block: Table, width: int, utf8: bool) -> tuple[RichTable, int]:
+    """The table for a terminal of ``width``: text is folded, then spare columns are left out.
+
+    Numbers stay whole. Where that is not enough it is wider than the terminal, which wraps it.
+    """
+    cells = [[safe(text, not utf8) for text in row] for row in (block.columns, *block.rows)]
+    natural = [max(len(row[i]) for row in cells) for i in range(len(block.columns))]
+    least = [
+        size if i in block.right else min(size, _FOLDED if i else _FIRST) for i, size in enumerate(natural)
+    ]
+    gap = 2  # one divider, one blank
+    room = width - gap * (len(natural) - 1) - 2
+    left_out: list[str] = []
+    kept = list(range(len(natural)))
+    for name in block.spare:
+        if sum(least[i] for i in kept) <= room:
+            break
+        if name in block.columns:
+            kept.remove(block.columns.index(name))
+            left_out.append(name)
+            room += gap
+    for name in reversed(left_out[:-1]):  # a wide one is out: a narrow one may fit after all
+        i = block.columns.index(name)
+        if sum(least[k] for k in kept) + least[i] + gap <= room:
+            kept = sorted([*kept, i])
+            left_out.remove(name)
+            room -= gap
+    widths = {i: natural[i] for i in kept}
+    while sum(widths.values()) > room:
+        widest = max(kept, key=lambda i: widths[i] - least[i])
+        if widths[widest] <= least[widest]:
+            break
+        widths[widest] -= 1
+    return _rich_table(block, cells, widths, left_out, utf8), max(width, width - room + sum(widths.values()))
+
+
+def _rich_table(
+    block: Table, cells: list[list[str]], widths: dict[int, int], left_out: list[str], utf8: bool
+) -> RichTable:
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    title = Text(safe(block.title, not utf8), style="bold")
+    if left_out:
+        title.append(f" (too narrow for: {', '.join(left_out)})", style="dim")
+    table = RichTable(
+        title=title if block.title else None,
+        title_justify="left",
+        box=box.SIMPLE_HEAD if utf8 else box.ASCII,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for i, width in widths.items():
+        right = i in block.right
+        table.add_column(
+            cells[0][i],
+            justify="right" if right else "left",
+            no_wrap=right,
+            overflow="fold",
+            min_width=width,
+            max_width=width,
         )
-        for i, column in enumerate(block.columns):
-            right = i in block.right
-            table.add_column(
-                column, justify="right" if right else "left", no_wrap=right or i == 0, overflow="fold"
-            )
-        for row in block.rows:
-            table.add_row(*(Text(safe(text, not utf8)) for text in row))
-        console.print(table)
+    for row in cells[1:]:
+        table.add_row(*(Text(row[i]) for i in widths))
+    return table

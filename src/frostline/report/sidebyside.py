@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from frostline.analysis import Analysis, ProcessReport
+from frostline.analysis import Analysis, LabelStats, ProcessReport
+from frostline.analysis.verdict import plural
 from frostline.report.blocks import Block, Line, Table
 from frostline.report.words import number, seconds
 
@@ -29,15 +30,15 @@ class _Group:
     def paused(self) -> float:
         return sum(p.pause_total for p in self.processes) / max(1, sum(p.wall for p in self.processes))
 
+    def counting(self) -> LabelStats | None:
+        """The headline label with the most steps."""
+        labels = [label for p in self.processes for label in p.labels if label.primary]
+        return max(labels, key=lambda x: x.count, default=None)
+
     def slow(self) -> tuple[int, int, int]:
         """(slow, explained, steps) over the labels that count."""
         labels = [label for p in self.processes for label in p.labels if label.primary]
         return sum(x.slow for x in labels), sum(x.explained for x in labels), sum(x.count for x in labels)
-
-    def p99(self) -> int:
-        """p99 of the headline label with the most steps."""
-        labels = [label for p in self.processes for label in p.labels if label.primary]
-        return max(labels, key=lambda x: x.count).p99 if labels else 0
 
 
 def sidebyside(a: Analysis, b: Analysis, labels: tuple[str, str]) -> Iterator[Block]:
@@ -49,6 +50,8 @@ def sidebyside(a: Analysis, b: Analysis, labels: tuple[str, str]) -> Iterator[Bl
         sentence = analysis.verdict.sentence
         style = {"collector": "bad", "not-the-collector": "good"}.get(analysis.verdict.kind, "")
         yield Line(f"{label}: {sentence}.", style)
+        for line in (*analysis.verdict.lines, *analysis.verdict.held):
+            yield Line(line[:1].upper() + line[1:], style, indent=2)
     rows: list[tuple[str, ...]] = []
     for role in _roles(a, b):
         left, right = _group(a, role), _group(b, role)
@@ -80,20 +83,26 @@ def _group(analysis: Analysis, role: str) -> _Group | None:
 def _rows(role: str, left: _Group | None, right: _Group | None) -> list[tuple[str, ...]]:
     def cells(group: _Group | None) -> list[str]:
         if group is None:
-            return [_EMPTY] * 6
+            return [_EMPTY] * 7
         count, total, longest = group.full()
         slow, explained, steps = group.slow()
+        label = group.counting()
         return [
             f"{number(group.longest())} ms",
             f"{count} in {number(total)} ms",
             f"{number(longest)} ms",
             f"{group.paused():.2%}",
-            f"{number(group.p99())} ms" if steps else _EMPTY,
-            f"{slow:,} of {steps:,}, {explained:,} by the collector" if steps else _EMPTY,
+            f"{number(label.p99)} ms" if label else _EMPTY,
+            f"{slow:,} of {steps:,}" if steps else _EMPTY,
+            f"{explained:,}" if steps else _EMPTY,
         ]
 
-    what = ("longest pause", "full passes", "longest full pass", "time paused", "p99 of steps", "slow steps")
+    # A front end has requests, an engine steps: each row says which.
+    label = next((found for group in (left, right) if group and (found := group.counting())), None)
+    what = plural(label.label) if label else "steps"
+    names = ("longest pause", "full passes", "longest full pass", "time paused")
+    names += (f"p99 of {what}", f"slow {what}", "  by the collector")
     return [
         (role if i == 0 else "", name, one, other)
-        for i, (name, one, other) in enumerate(zip(what, cells(left), cells(right), strict=True))
+        for i, (name, one, other) in enumerate(zip(names, cells(left), cells(right), strict=True))
     ]

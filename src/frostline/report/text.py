@@ -108,20 +108,15 @@ def _processes(analysis: Analysis) -> Iterator[Block]:
         "process", "python", "policy", "recorded", "passes", "spans", "longest ms", "paused", "lost", "end",
     )  # fmt: skip
     if rows:
-        yield Table("Processes", columns, tuple(rows), frozenset((3, 4, 5, 6, 7, 8)))
+        spare = ("lost", "policy", "python", "spans", "recorded", "end")
+        yield Table("Processes", columns, tuple(rows), frozenset((3, 4, 5, 6, 7, 8)), spare)
     if analysis.missed:
         missed = [
             (m.name, m.reason, m.detail, " ".join(" ".join(m.command).split())[:SHOWN_COMMAND])
             for m in analysis.missed
         ]
-        heading: tuple[str, ...] = ("process", "reason", "detail", "command")
-        if not any(row[2] for row in missed):
-            heading = ("process", "reason", "command")
-            yield Table(
-                "Processes missed", heading, tuple((name, why, what) for name, why, _, what in missed)
-            )
-        else:
-            yield Table("Processes missed", heading, tuple(missed))
+        heading = ("process", "reason", "detail", "command")
+        yield Table("Processes missed", heading, tuple(missed), spare=("detail", "command"))
 
 
 def _how_it_ended(process: ProcessReport) -> str:
@@ -157,15 +152,15 @@ def _generations(analysis: Analysis) -> Iterator[Block]:
                     number(g.others) if g.others > 0.01 * g.total else "",
                 )
             )
-    columns: tuple[str, ...] = (
-        "process", "gen", "count", "total ms", "p50", "p99", "max", "of wall", "walked", "reclaimed", "yield",
+    columns = (
+        "process", "gen", "count", "total", "p50", "p99", "max", "of wall", "walked", "reclaimed", "yield",
         "callbacks ms",
     )  # fmt: skip
     if not rows:
         return
-    if not any(row[-1] for row in rows):
-        columns, rows = columns[:-1], [row[:-1] for row in rows]
-    yield Table("Passes: pauses as the process felt them", columns, tuple(rows), frozenset(range(1, 12)))
+    spare = ("callbacks ms", "yield", "of wall", "p50", "p99")
+    title = "Passes: pauses in ms, as the process felt them"
+    yield Table(title, columns, tuple(rows), frozenset(range(1, 12)), spare)
     for how, generations in hows.items():
         which = " and ".join(map(str, sorted(generations)))
         unknown, of = (sum(numbers) for numbers in zip(*generations.values(), strict=True))
@@ -202,7 +197,9 @@ def _labels(analysis: Analysis) -> Iterator[Block]:
             )
     columns = ("process", "span", "kind", "count", "p50 ms", "p99", "max", "total", "slow", "of these")
     if rows:
-        yield Table("Steps", columns, tuple(rows), frozenset(range(3, 9)))
+        yield Table(
+            "Steps", columns, tuple(rows), frozenset(range(3, 9)), ("of these", "kind", "total", "p99")
+        )
 
 
 def _overlap_words(label: LabelStats) -> str:
@@ -248,7 +245,7 @@ def _slow(analysis: Analysis) -> Iterator[Block]:
     title = f"Slow steps: the {len(shown)} longest of {total:,}"
     if any(n > SHOWN_ALIKE for n in alike.values()):
         title += f", at most {SHOWN_ALIKE} of a label"
-    yield Table(title, columns, rows, frozenset((2, 3, 4)))
+    yield Table(title, columns, rows, frozenset((2, 3, 4)), ("at s", "the longest pass in it"))
 
 
 def _full(analysis: Analysis) -> Iterator[Block]:
@@ -268,17 +265,9 @@ def _full(analysis: Analysis) -> Iterator[Block]:
         )
         for p, process in passes[:SHOWN_FULL]
     )
-    columns = (
-        "process",
-        "at s",
-        "pause ms",
-        "why",
-        "walked",
-        "reclaimed",
-        "interrupted (the trigger, not the cause)",
-    )
+    columns = ("process", "at s", "pause ms", "why", "walked", "reclaimed", "trigger (not the cause)")
     title = f"Full passes: the {len(rows)} longest of {len(passes):,}"
-    yield Table(title, columns, rows, frozenset((1, 2, 4, 5)))
+    yield Table(title, columns, rows, frozenset((1, 2, 4, 5)), ("at s", "trigger (not the cause)"))
 
 
 def _explicit(analysis: Analysis) -> Iterator[Block]:
@@ -323,7 +312,8 @@ def _state(analysis: Analysis) -> Iterator[Block]:
             rows.append(("", "difference", "", "", "", f"{process.frozen_since_attach:+,}", ""))
     columns = ("process", "at", "collector", "thresholds", "collections by gen", "frozen", "callbacks")
     if rows:
-        yield Table("The collector's state", columns, tuple(rows), frozenset((5, 6)))
+        spare = ("callbacks", "collector")
+        yield Table("The collector's state", columns, tuple(rows), frozenset((5, 6)), spare)
 
 
 def _state_cells(state: State) -> tuple[str, ...]:
