@@ -27,7 +27,11 @@ _SPAN = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*(=[^;=]+)?$")
     help="off, tune:T0,T1,T2, or freeze; see docs/policies.md. Not given: the program's own, if it has one.",
 )
 @click.option(
-    "--span", "spans", multiple=True, metavar="MODULE:QUALNAME[=LABEL]", help="Time each call of a callable."
+    "--span",
+    "spans",
+    multiple=True,
+    metavar="MODULE:QUALNAME[=LABEL]",
+    help="Time each call of a callable, in any module but the program's own file.",
 )
 @click.option(
     "--preset",
