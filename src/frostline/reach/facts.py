@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from frostline import format as layout
 from frostline.format import naming
-from frostline.reach import proc, segments
+from frostline.reach import files, proc, segments
 from frostline.reach.missed import options
 
 _MARK = struct.Struct(layout.MARK)
@@ -65,12 +65,11 @@ def _read_segment(
     path: str, header: segments.Header, names: dict[int, str], marks: list[dict[str, int]]
 ) -> None:
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        data = files.read(path)
     except OSError:
         return
     for region in header.regions:
-        for slot in range(region.capacity):
+        for slot in region.slots(len(data)):
             at = region.offset + slot * region.record_size
             record = data[at : at + region.record_size]
             if record[-8:] != (slot + 1).to_bytes(8, "little"):

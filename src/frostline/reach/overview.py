@@ -1,13 +1,13 @@
 """A session as it is now: every Python process of it, and what is in force there."""
 
-import json
 import os
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from frostline import format as layout
 from frostline.errors import FrostlineError
 from frostline.format import meanings
-from frostline.reach import facts, missed, proc, sealing, segments
+from frostline.reach import facts, files, missed, proc, sealing, segments
+from frostline.reach.files import Note
 from frostline.reach.segments import SegmentName
 
 
@@ -45,8 +45,8 @@ def read(session: str) -> Overview:
         FrostlineError: ``no-session`` if there is nothing of ours in the folder.
     """
     path = os.path.realpath(session)
-    helpers = _notes(path, "helper-")
-    runs = _notes(path, "run-")
+    helpers = files.read_notes(path, "helper-")
+    runs = files.read_notes(path, "run-")
     series = _series(path)
     if not helpers and not runs and not series:
         raise FrostlineError(
@@ -54,24 +54,22 @@ def read(session: str) -> Overview:
             f"{session} holds no session" if os.path.isdir(session) else f"there is no folder {session}",
             "Name the folder that `frostline run` wrote (its -o).",
         )
-    this_boot = not runs or any(run.get("boot_id") in ("", proc.boot_id()) for run in runs)
+    this_boot = not runs or any(run.text("boot_id") in ("", proc.boot_id()) for run in runs)
     rows: list[Row] = []
     told: set[tuple[int, int]] = set()
     answers: dict[int, str] = {}
     for helper in helpers:
-        for entry in helper.get("boundary", []):
-            answers[entry["pid"]] = f"{entry['reply']}: {entry['detail']}"
+        for entry in helper.notes("boundary"):
+            answers[entry.number("pid")] = f"{entry.text('reply')}: {entry.text('detail')}"
     for helper in helpers:
-        for entry in helper.get("processes", []):
-            if not entry.get("python"):
+        for entry in helper.notes("processes"):
+            if not entry.true("python"):
                 continue
-            mine = {
-                key: paths
-                for key, paths in series.items()
-                if key[0] == entry["pid"] and key[1] in entry["series"]
-            }
+            opened = set(entry.numbers("series"))
+            pid = entry.number("pid")
+            mine = {key: paths for key, paths in series.items() if key[0] == pid and key[1] in opened}
             # In another pid namespace the process calls itself by another number.
-            mine = mine or {key: paths for key, paths in series.items() if key[1] in entry["series"]}
+            mine = mine or {key: paths for key, paths in series.items() if key[1] in opened}
             told.update((key[0], key[1]) for key in mine)
             rows.append(_row(entry, mine, this_boot, answers, helper))
     for key, paths in series.items():
@@ -81,20 +79,6 @@ def read(session: str) -> Overview:
     live = any(row.alive for row in rows)
     helper_state, notes = _helper_state(helpers)
     return Overview(path, live, helper_state, rows, notes)
-
-
-def _notes(path: str, prefix: str) -> list[dict[str, Any]]:
-    found = []
-    for name in sorted(os.listdir(path)) if os.path.isdir(path) else []:
-        if name.startswith(prefix) and name.endswith(".json"):
-            try:
-                with open(os.path.join(path, name), encoding="utf-8") as file:
-                    value = json.load(file)
-            except (OSError, ValueError):
-                continue
-            if isinstance(value, dict):
-                found.append(value)
-    return found
 
 
 def _series(path: str) -> dict[tuple[int, int, int], list[str]]:
@@ -115,34 +99,33 @@ def _alive(pid: int, start_ticks: int, this_boot: bool) -> bool:
 
 
 def _row(
-    entry: dict[str, Any],
+    entry: Note,
     series: dict[tuple[int, int, int], list[str]],
     this_boot: bool,
     answers: dict[int, str],
-    helper: dict[str, Any],
+    helper: Note,
 ) -> Row:
-    alive = _alive(entry["pid"], entry["start_ticks"], this_boot)
+    pid = entry.number("pid")
+    alive = _alive(pid, entry.number("start_ticks"), this_boot)
     paths = series[max(series, key=lambda key: (key[2] == 0, key[1]))] if series else []
     known = facts.read(paths)
     words = segments.read_words(paths[0]) if paths else None
-    reason = entry["missed"] or ""
-    detail = entry["detail"]
-    recorded = bool(entry["recorded"] or (entry["series"] and not entry["missed"]))
+    reason, detail = entry.text("missed"), entry.text("detail")
+    recorded = entry.true("recorded") or bool(entry.numbers("series") and not reason)
     if recorded and words is not None and words["state"] == layout.STATE_OFF:
         off = dict(meanings.OFF_REASONS).get(words["off_reason"], f"reason {words['off_reason']}")
         reason, detail = "off", off
-    boundary = _boundary(known, answers.get(entry["pid"]), helper, alive)
     return _made(
-        entry["pid"],
-        entry["argv"],
-        entry["title"] or "",
+        pid,
+        entry.texts("argv"),
+        entry.text("title"),
         alive,
-        entry["exit"],
+        entry.optional("exit"),
         recorded,
         reason,
         detail,
         known,
-        boundary,
+        _boundary(known, answers.get(pid), helper, alive),
     )
 
 
@@ -175,7 +158,7 @@ def _row_of_series(paths: list[str], this_boot: bool) -> Row:
         "",
         "",
         known,
-        _boundary(known, None, {}, alive),
+        _boundary(known, None, Note(), alive),
     )
 
 
@@ -221,31 +204,35 @@ def _made(
     )
 
 
-def _boundary(known: facts.Facts, answer: "str | None", helper: dict[str, Any], alive: bool) -> str:
+def _boundary(known: facts.Facts, answer: "str | None", helper: Note, alive: bool) -> str:
     if known.boundary:
         return "told"
     if answer is not None:
         return answer
-    waiting = helper.get("waiting_for")
-    return f"pending: --ready-{waiting}" if waiting and not helper.get("ready") and alive else ""
+    waiting = helper.text("waiting_for")
+    return f"pending: --ready-{waiting}" if waiting and not helper.note("ready") and alive else ""
 
 
-def _helper_state(helpers: list[dict[str, Any]]) -> tuple[str, list[str]]:
+def _helper_state(helpers: list[Note]) -> tuple[str, list[str]]:
     notes: list[str] = []
+    if not all(helpers):
+        notes.append("what a helper wrote cannot be read: it is damaged")
+        helpers = [helper for helper in helpers if helper]
     for helper in helpers:
-        notes += [str(warning) for warning in helper.get("warnings", [])]
-        for series, what in helper.get("dropped", {}).items():
-            dropped = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in what.items() if count)
+        notes += helper.texts("warnings")
+        for series, what in helper.note("dropped").items():
+            counts = [(what.number(kind), kind) for kind in ("spans", "young_passes")]
+            dropped = ", ".join(f"{count} {kind.replace('_', ' ')}" for count, kind in counts if count)
             notes.append(f"{series}: dropped by the limit: {dropped}")
     if not helpers:
-        return "none", ["no helper watched this session: processes that were missed are not known"]
-    if all(helper.get("ended") for helper in helpers):
+        return "none", [*notes, "no helper watched this session: processes that were missed are not known"]
+    if all(helper.true("ended") for helper in helpers):
         return "ended", notes
-    if any(helper.get("pid_namespace", 0) not in (0, proc.pid_namespace()) for helper in helpers):
+    if any(helper.number("pid_namespace") not in (0, proc.pid_namespace()) for helper in helpers):
         notes.append("recorded in another pid namespace: what is alive there cannot be told from here")
         return "elsewhere", notes
     running = any(
-        not helper.get("ended") and _alive(helper["pid"], helper.get("start_ticks", 0), True)
+        not helper.true("ended") and _alive(helper.number("pid"), helper.number("start_ticks"), True)
         for helper in helpers
     )
     if running:

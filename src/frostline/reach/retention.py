@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 
 from frostline import format as layout
-from frostline.reach import segments
+from frostline.reach import files, segments
 from frostline.reach.segments import Region, SegmentName
 
 DEFAULT = 256 << 20
@@ -66,8 +66,7 @@ class Retention:
 
     def _drop(self, name: SegmentName, path: str, region: Region) -> int:
         try:
-            with open(path, "rb") as file:
-                number = segments.committed(file.read(), region)
+            number = segments.committed(files.read(path), region)
             size = os.stat(path).st_size
             os.unlink(path)
         except OSError:
@@ -78,9 +77,10 @@ class Retention:
     def _compact(self, name: SegmentName, path: str, region: Region) -> int:
         """Writes a segment of passes again with the full ones alone."""
         self._compacted.add(name)
+        if region.record_size != layout.PASS_SIZE:
+            return 0  # damaged: nothing that we understand
         try:
-            with open(path, "rb") as file:
-                data = file.read()
+            data = files.read(path)
             kept, young = [], 0
             for record, fields in _records(data, region):
                 if fields[_GENERATION] >= 2 or fields[_FLAGS] & _KEEP:
@@ -110,7 +110,10 @@ def allow(path: str, limit: int) -> None:
     passes that the limit never drops.
     """
     try:
-        with open(path, "r+b") as file, mmap.mmap(file.fileno(), layout.HEADER_SIZE) as page:
+        with (
+            os.fdopen(files.open_regular(path, os.O_RDWR), "r+b") as file,
+            mmap.mmap(file.fileno(), layout.HEADER_SIZE) as page,
+        ):
             words = memoryview(page).cast("Q")
             words[layout.WORD["retention"]] = limit
             words.release()
@@ -119,7 +122,7 @@ def allow(path: str, limit: int) -> None:
 
 
 def _records(data: "bytes | mmap.mmap", region: Region) -> "Iterator[tuple[bytes, tuple[int, ...]]]":
-    for slot in range(region.capacity):
+    for slot in region.slots(len(data)):
         at = region.offset + slot * region.record_size
         record = bytes(data[at : at + region.record_size])
         if len(record) == region.record_size and int.from_bytes(record[-8:], "little") == slot + 1:
@@ -129,8 +132,7 @@ def _records(data: "bytes | mmap.mmap", region: Region) -> "Iterator[tuple[bytes
 def longest_pass(path: str) -> int:
     """The longest pass in a segment, ns; 0 if it holds none."""
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        data = files.read(path)
     except OSError:
         return 0
     header = segments.parse_header(data[: layout.HEADER_SIZE])

@@ -10,8 +10,9 @@ import struct
 from typing import NamedTuple
 
 from frostline import format as layout
+from frostline.reach import files
 
-_NAME = re.compile(r"^(\d+)-(\d+)-(\d+)\.(\d+)" + re.escape(layout.SUFFIX) + r"$")
+_NAME = re.compile(r"^([0-9]+)-([0-9]+)-([0-9]+)\.([0-9]+)" + re.escape(layout.SUFFIX) + r"$")
 _HEADER = struct.Struct(layout.HEADER)
 _HEADER_NAMES = [name for name, _, _ in layout.HEADER_FIELDS]
 _REGION = struct.Struct(layout.REGION)
@@ -24,6 +25,12 @@ class Region(NamedTuple):
     record_size: int
     offset: int
     capacity: int
+
+    def slots(self, size: int) -> range:
+        """The slots that lie whole in a file of ``size`` bytes: a damaged table may promise any number."""
+        if self.record_size < 8:
+            return range(0)
+        return range(max(0, min(self.capacity, (size - self.offset) // self.record_size)))
 
 
 class SegmentName(NamedTuple):
@@ -61,7 +68,8 @@ def parse_name(name: str) -> "SegmentName | None":
 def listing(folder: str) -> dict[SegmentName, str]:
     """The segments of a folder, oldest first; empty if it cannot be read."""
     try:
-        names = os.listdir(folder)
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
     except OSError:
         return {}
     found = [(parsed, name) for name in names if (parsed := parse_name(name)) is not None]
@@ -113,8 +121,7 @@ def parse_header(page: bytes) -> "Header | None":
 def read_header(path: str) -> "Header | None":
     """The header of a segment file; None if it is not there or not readable as one."""
     try:
-        with open(path, "rb") as file:
-            return parse_header(file.read(layout.HEADER_SIZE))
+        return parse_header(files.read(path, layout.HEADER_SIZE))
     except OSError:
         return None
 
@@ -122,8 +129,7 @@ def read_header(path: str) -> "Header | None":
 def read_words(path: str) -> "dict[str, int] | None":
     """The live words of a series' first segment; None if it is not there."""
     try:
-        with open(path, "rb") as file:
-            page = file.read(layout.HEADER_SIZE)
+        page = files.read(path, layout.HEADER_SIZE)
     except OSError:
         return None
     if parse_header(page) is None:
@@ -136,17 +142,14 @@ def read_words(path: str) -> "dict[str, int] | None":
 def committed(data: "bytes | mmap.mmap", region: Region) -> int:
     """How many slots of a region hold a complete record."""
     size = region.record_size
-    if size < 8 or region.offset + size * region.capacity > len(data):
-        return 0
-    words = range(region.offset + size - 8, region.offset + size * region.capacity, size)
-    return sum(1 for at in words if data[at : at + 8] != b"\0\0\0\0\0\0\0\0")
+    ends = (region.offset + size * (slot + 1) for slot in region.slots(len(data)))
+    return sum(1 for end in ends if data[end - 8 : end] != b"\0\0\0\0\0\0\0\0")
 
 
 def is_full(path: str) -> bool:
     """Whether every slot of every region of a segment is committed."""
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        data = files.read(path)
     except OSError:
         return False
     header = parse_header(data[: layout.HEADER_SIZE])
