@@ -264,7 +264,7 @@ def test_a_collector_of_another_kind_is_refused_with_the_reason(monkeypatch: pyt
 
     for fact, said in (("INCREMENTAL", "3.14.5 or newer"), ("FREE_THREADED", "free-threaded build")):
         monkeypatch.setattr(probe, fact, True)
-        for policy in ("follow",):
+        for policy in ("follow", "idle", "sync:10"):
             with pytest.raises(ValueError, match=said):
                 engine.adopt(policy)
         monkeypatch.setattr(probe, fact, False)

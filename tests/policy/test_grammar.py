@@ -25,6 +25,29 @@ def test_accepts(text: str, kind: str, thresholds: tuple[int, int, int] | None) 
 
 
 @pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("follow", {"budget": 50_000, "budget_ns": 0, "major": "idle"}),
+        ("follow,budget=20000,major=force", {"budget": 20_000, "major": "force"}),
+        (
+            "follow, budget = 5ms , thresholds=700/10/10",
+            {"budget_ns": 5_000_000, "thresholds": (700, 10, 10)},
+        ),
+        ("Follow,major=never", {"major": "never"}),
+        ("idle", {"deadline": 60_000_000_000}),
+        ("idle,deadline=5min", {"deadline": 300_000_000_000}),
+        ("sync:100", {"every": 100}),
+        ("sync:1,thresholds=1/2/3", {"every": 1, "thresholds": (1, 2, 3)}),
+        ("periodic:60s", {"every": 60_000_000_000}),
+        ("periodic: 1h", {"every": 3_600_000_000_000}),
+    ],
+)
+def test_accepts_options(text: str, named: dict[str, object]) -> None:
+    policy = parse(text)
+    assert {name: getattr(policy, name) for name in named} == named
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("", "unknown policy"),
@@ -44,6 +67,32 @@ def test_accepts(text: str, kind: str, thresholds: tuple[int, int, int] | None) 
         ("freeze,bugdet=1", "unknown option"),
         ("freeze,thresholds=1/2", "three whole numbers"),
         ("off,thresholds=1/2/3", "takes no options"),
+        ("follow,budget=", "a whole number and ms"),
+        ("follow,budget=-5", "a whole number and ms"),
+        ("follow,budget=99", "from 100 to"),
+        ("follow,budget=" + "9" * 5000, "from 100 to"),
+        ("follow,budget=5", "from 100 to"),
+        ("follow,budget=5us", "a whole number and ms"),
+        ("follow,budget=0ms", "from 1ms"),
+        ("follow,budget=1.5ms", "a whole number and ms"),
+        ("follow,major=always", "idle, never or force"),
+        ("follow,major", "has no value"),
+        ("follow,major=idle,major=never", "stands twice"),
+        ("follow,deadline=5s", "has no option"),
+        ("freeze,major=idle", "has no option"),
+        ("freeze,boundary=ready", "--ready-url"),
+        ("follow:5ms", "takes no value"),
+        ("folow", "unknown policy"),
+        ("sync", "sync:100"),
+        ("sync:0", "from 1 to"),
+        ("sync:-1", "from 1 to"),
+        ("sync:ten", "from 1 to"),
+        ("periodic", "periodic:60s"),
+        ("periodic:60", "periodic:60s"),
+        ("periodic:0s", "from 1ms"),
+        ("periodic:999999d", "periodic:60s"),
+        ("idle,deadline=1e9s", "deadline=60s"),
+        ("idle,", "unknown option"),
     ],
 )
 def test_refuses_with_what_was_meant(text: str, said: str) -> None:
@@ -59,3 +108,36 @@ def test_any_text_is_a_policy_or_a_clear_refusal(text: str) -> None:
         assert len(str(error)) > 10
     else:
         assert parse(policy.text).thresholds == policy.thresholds
+
+
+_NAMES = st.sampled_from(
+    [
+        "off",
+        "tune",
+        "freeze",
+        "follow",
+        "idle",
+        "sync",
+        "periodic",
+        "thresholds",
+        "budget",
+        "major",
+        "deadline",
+    ]
+)
+_VALUES = st.sampled_from(
+    ["", "1", "-1", "0", "5ms", "60s", "1/2/3", "idle", "force", "9" * 30, "\u0665", " 7 ", "1e3"]
+)
+
+
+@given(_NAMES, _VALUES, st.lists(st.tuples(_NAMES, st.sampled_from(["=", "", ":"]), _VALUES), max_size=3))
+def test_a_text_of_the_right_words_is_a_policy_or_a_clear_refusal(
+    kind: str, value: str, options: list[tuple[str, str, str]]
+) -> None:
+    text = ",".join([f"{kind}:{value}" if value else kind, *("".join(option) for option in options)])
+    try:
+        policy = parse(text)
+    except ValueError as error:
+        assert len(str(error)) > 10 and "invalid literal" not in str(error)
+    else:
+        assert policy.budget >= 100 and policy.every >= 0 and policy.deadline > 0 and policy.budget_ns >= 0

@@ -66,6 +66,7 @@ def adopt(text: str) -> None:
         _engine.frozen_at_start = gc.get_freeze_count()
     if _engine.keeper is not None:
         _engine.keeper.stop()
+        _engine.keeper.take_out()
         _engine.keeper = None
     _engine.policy = policy
     recorder = probe.recorder_of_this_process()
@@ -125,7 +126,7 @@ def boundary(told_by: int, owner: object = None) -> "int | None":
         return None
     if policy.kind not in _FREEZING:
         if _engine.keeper is not None:
-            _engine.keeper.begin()
+            _engine.keeper.begin(not late and not moments.in_flight())
         return None
     if not late:
         _own(owner)
@@ -135,7 +136,7 @@ def boundary(told_by: int, owner: object = None) -> "int | None":
         splice(layout.MARK_FLAG_LATE if late else 0)
         _engine.spliced = True
         if _engine.keeper is not None:
-            _engine.keeper.begin()
+            _engine.keeper.begin(False)
         return -1
     if policy.kind == "follow":
         return whole_heap()
@@ -143,7 +144,7 @@ def boundary(told_by: int, owner: object = None) -> "int | None":
         return None  # a pass was running: a freeze now would keep its garbage
     count = freeze_and_count()
     if _engine.keeper is not None:
-        _engine.keeper.begin()
+        _engine.keeper.begin(True)
     return count
 
 
@@ -249,11 +250,13 @@ def release(collect_after: bool = True, owner: object = None) -> bool:
     return thaw(collect_after)
 
 
-def thaw(collect_after: bool) -> bool:
+def thaw(collect_after: bool, inside_pass: bool = False) -> bool:
     """Thaws what we froze, whoever asked for it."""
     _engine.owners.clear()
     if _engine.keeper is not None:
         _engine.keeper.stop()
+        if not inside_pass:  # where the list may be walked just now, and an entry taken out skips another
+            _engine.keeper.take_out()
     if not _engine.frozen:
         return False
     begun = time.monotonic_ns()
@@ -282,7 +285,7 @@ def _own(owner: object) -> None:
         def gone(_: object) -> None:
             # May run inside a pass, so no collect: the thaw is a splice, and a later full pass frees.
             if engine.owners.pop(key, None) is not None and not engine.owners:
-                thaw(False)
+                thaw(False, inside_pass=True)
 
         try:
             held = ref(owner, gone)

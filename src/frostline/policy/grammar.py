@@ -5,9 +5,9 @@ thresholds=700/10/1000, budget=50000 or budget=5ms, major=idle|never|force, dead
 """
 
 #: Kinds and options that ``docs/design.md`` names and a later version brings.
-PLANNED = ("idle", "sync", "periodic", "prefork")
+PLANNED = ("prefork",)
 PLANNED_OPTIONS = ("boundary",)
-KINDS = ("off", "tune", "freeze", "follow")
+KINDS = ("off", "tune", "freeze", "follow", "idle", "sync", "periodic")
 #: What may stand behind a kind, with an example of each.
 OPTIONS = {
     "off": (),
@@ -76,7 +76,8 @@ def parse(text: str) -> Policy:
         raise ValueError(f"policy {kind!r} is not in this version; it has {', '.join(KINDS)}")
     if kind not in KINDS:
         raise ValueError(
-            f"unknown policy {text!r}{_nearest(kind)}; policies are off, tune:T0,T1,T2, freeze and follow"
+            f"unknown policy {text!r}{_nearest(kind)}; policies are off, tune:T0,T1,T2, freeze, follow, idle,"
+            " sync:N and periodic:60s"
         )
     policy = Policy(given, kind)
     if kind == "tune":

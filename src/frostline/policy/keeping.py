@@ -43,8 +43,8 @@ class Keeper:
         self.callback: Callback | None = None
         self.active = False
 
-    def begin(self) -> None:
-        """The boundary has come, and there was no walk of the whole heap."""
+    def begin(self, calm: bool) -> None:
+        """The boundary has come, and there was no walk of the whole heap. ``calm``: there is time for one."""
 
     def stop(self) -> None:
         """Gives the host's thresholds back."""
@@ -139,7 +139,7 @@ class Follow(Keeper):
             self.line, engine.real("freeze"), engine.real("set_threshold"), _failed, engine.froze
         )
 
-    def begin(self) -> None:
+    def begin(self, calm: bool) -> None:
         """The boundary was a splice. A supervisor's: count what it froze, a few per cent of one full pass,
         since without H there is no credit. With requests in flight there is no time even for that: no
         credit until an idle moment.
@@ -174,7 +174,6 @@ class Follow(Keeper):
             line.set_third(now, now.host[2], engine.real("set_threshold"))
         now.kept = now.frozen = 0
         now.exhausted = False
-        self.take_out()
 
     def due(self) -> bool:
         now = self.line
@@ -230,12 +229,12 @@ class Idle(Keeper):
         self.overdue = False
         self.callback = self._make_callback(policy.deadline)
 
-    def begin(self) -> None:
+    def begin(self, calm: bool) -> None:
         if not self.active:
             self.host = gc.get_threshold()
         self.active = True
-        engine.collect(2)
-        self.total = len(gc.get_objects())
+        if calm:
+            self.idle()
         self.set_third(_NEVER)
         self.put_in()
 
@@ -243,7 +242,6 @@ class Idle(Keeper):
         if self.active:
             self.active = False
             self.set_third(self.host[2])
-        self.take_out()
 
     def due(self) -> bool:
         if not self.active:
@@ -264,6 +262,10 @@ class Idle(Keeper):
             if phase == "start" or info["generation"] == 0:
                 return
             try:
+                thresholds = gc.get_threshold()
+                if thresholds[2] != _NEVER and not self.overdue:
+                    self.host = thresholds  # the host has set its own since: they say when one is due
+                    set_third(_NEVER)
                 if info["generation"] == 2:
                     self.since = 0
                     if self.overdue:
@@ -279,6 +281,7 @@ class Idle(Keeper):
             except BaseException as error:
                 if _failed(error):
                     self.active = False
+                    set_third(self.host[2])
 
         return on_pass
 
@@ -313,7 +316,7 @@ class Periodic(Keeper):
         self.next = 0
         self.callback = self._make_callback(policy.every)
 
-    def begin(self) -> None:
+    def begin(self, calm: bool) -> None:
         self.active = moments.install(self._at_safe_point)
         if not self.active:
             line.write_plain(layout.LINE_SWITCHED_OFF, 0)
@@ -323,7 +326,6 @@ class Periodic(Keeper):
 
     def stop(self) -> None:
         self.active = False
-        self.take_out()
 
     def _at_safe_point(self) -> None:
         if self.active and (engine.collect(2) < 0 or engine.freeze_and_count() < 0):
