@@ -184,7 +184,8 @@ def test_requests_are_counted_beside_the_steps(tmp_path: Path) -> None:
         process.add_span("request", i * 10 * MS, 30 * MS, kind=fmt.SPAN_ASYNC)
         process.add_span("preprocess", i * 10 * MS, 10 * MS, kind=fmt.SPAN_ASYNC)
     assert analysed(tmp_path, process).verdict.sentence == (
-        "not the collector: the 100 requests take about 30 ms each, none over 3 x that; passes are 0.0 % of the time"
+        "not the collector: the 100 requests take about 30 ms each, none over 3 x that; "
+        "passes are 0.0 % of the time"
     )
     for i in range(6):
         process.add_span("request", 2 * S + i * 300 * MS, 200 * MS, kind=fmt.SPAN_ASYNC)

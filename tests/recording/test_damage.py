@@ -6,6 +6,7 @@ import os
 import random
 import resource
 import struct
+import time
 from pathlib import Path
 
 import pytest
@@ -201,6 +202,49 @@ def test_missing_first_segment_still_gives_the_passes(tmp_path: Path) -> None:
     assert len(session.series[0].passes) > 0
     assert any(loss.slug == "segment-missing" for loss in session.losses)
     assert "pid 4711" in account(tmp_path)
+
+
+def cut_short(folder: Path, closed: int = 0, per_segment: int = 1500) -> Process:
+    """A session whose last segment of passes did not arrive."""
+    process = Process(words={"closed": closed})
+    for i in range(4000):
+        process.add_pass(i * MS, MS // 10, 0)
+    for i in range(100):
+        process.add_span("step", i * MS, MS // 2)
+    process.add_span("step", 3000 * MS, 90 * MS)
+    process.write(folder, per_segment)[-1].unlink()
+    return process
+
+
+@pytest.mark.parametrize("closed", [0, 1])
+def test_a_missing_last_segment_is_named(tmp_path: Path, closed: int) -> None:
+    """The one before it is full, so another was begun (U24)."""
+    process = cut_short(tmp_path, closed and time.monotonic_ns())
+    session = read_session(tmp_path)
+    assert [loss.slug for loss in session.losses] == ["segment-missing"]
+    analysis = analyse(session)
+    name = f"python (pid {process.pid})"
+    assert analysis.verdict.sentence == (
+        f"cannot tell, because passes were lost in {name}, which has slow steps"
+    )
+    (doubt,) = [doubt for doubt in analysis.doubts if doubt.slug == "segment-missing"]
+    assert name in doubt.text
+
+
+def test_a_last_segment_that_is_not_full_is_the_last(tmp_path: Path) -> None:
+    process = Process()
+    for i in range(4000):
+        process.add_pass(i * MS, MS // 2, 0)
+    process.write(tmp_path, 1500)
+    assert read_session(tmp_path).losses == ()
+
+
+def test_all_files_of_recorded_processes_are_gone(tmp_path: Path) -> None:
+    write_run(tmp_path, ["serve"])
+    write_helper(tmp_path, [{"pid": 7, "python": True, "recorded": True, "argv": ["python", "w.py"]}])
+    analysis = analyse(read_session(tmp_path))
+    assert analysis.verdict.sentence == ("cannot tell, because no process was recorded; missed: w.py (pid 7)")
+    assert [one.reason for one in analysis.missed] == ["segment-missing"]
 
 
 def test_a_missing_middle_segment_is_named_unless_retention_took_it(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import struct
+import time
 from pathlib import Path
 
 import pytest
@@ -180,8 +182,56 @@ def test_what_run_and_the_helper_wrote_is_read(tmp_path: Path) -> None:
     assert session.runs[0].command == ("uvicorn", "app:app")
     assert session.processes[0].missed == "no-site"
     assert session.ready == ("url", 17, "x")
-    assert session.running
     assert [loss.slug for loss in session.losses] == ["helper-warning"]
+
+
+@pytest.mark.parametrize("closed", [False, True])
+@pytest.mark.parametrize("lives", [False, True])
+@pytest.mark.parametrize("helper", [False, True])
+def test_running_is_what_lives_and_not_what_the_helper_says(
+    tmp_path: Path, closed: bool, lives: bool, helper: bool
+) -> None:
+    """The helper takes up to a second to end after the last process (U7)."""
+    namespace = Path("/proc/self/ns/pid").stat().st_ino
+    ticks = int(Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()[19])
+    process = Process(
+        pid=os.getpid(),
+        process_start=ticks + (not lives),
+        pid_namespace=namespace,
+        words={"closed": time.monotonic_ns()} if closed else {},
+    )
+    process.write(tmp_path)
+    if helper:
+        me = {"pid": os.getpid(), "start_ticks": ticks, "pid_namespace": namespace}
+        write_helper(tmp_path, [{"pid": process.pid, "start_ticks": ticks + 1}], ended=False, **me)
+    assert read_session(tmp_path).running is (lives and not closed)
+
+
+def test_between_two_processes_of_a_script_it_is_running(tmp_path: Path) -> None:
+    namespace = Path("/proc/self/ns/pid").stat().st_ino
+    ticks = int(Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()[19])
+    Process(words={"closed": time.monotonic_ns()}).write(tmp_path)
+    me = {"pid": os.getpid(), "start_ticks": ticks}
+    write_helper(tmp_path, [me], ended=False, pid_namespace=namespace, **me)
+    assert read_session(tmp_path).running
+
+
+def test_a_session_and_its_copy_are_one(tmp_path: Path) -> None:
+    """`report A A` counts nothing twice; of two copies the fuller one is kept (U25)."""
+    early, late = tmp_path / "a", tmp_path / "b"
+    late.mkdir()
+    process = Process()
+    for i in range(3000):
+        process.add_span("step", i * MS, MS // 2)
+    newest = process.write(late)[-1]
+    write_run(late, ["serve"])
+    write_helper(late, [{"pid": 9, "python": True, "missed": "no-site", "first_seen_ns": 5}])
+    shutil.copytree(late, early)
+    (early / newest.name).unlink()
+    merged = merge([read_session(early), read_session(late)])
+    assert [len(series.spans["start"]) for series in merged.series] == [3000]
+    assert (len(merged.runs), len(merged.processes)) == (1, 1)
+    assert merged.losses[-1].slug == "recorded-twice"
 
 
 def test_sessions_of_one_boot_are_merged_without_a_shift(tmp_path: Path) -> None:

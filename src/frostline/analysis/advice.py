@@ -27,10 +27,15 @@ def advise(
     path: str,
     options: Options,
     refused: tuple[str, ...] = (),
+    never: str = "",
 ) -> tuple[Advice, ...]:
-    """At most a few, the one that matters most first."""
+    """At most a few, the one that matters most first.
+
+    ``refused`` are spans that were asked for and not put on, ``never`` why a boundary that was asked
+    for did not come.
+    """
     found = _dead(processes)
-    cheap = freeze(processes)
+    cheap = freeze(processes, never)
     explicit = _explicit(processes)
     # A needless call is better left out than made cheap.
     asked = sum(site.total for p in processes for site in p.call_sites if not site.ours)

@@ -11,7 +11,7 @@ import numpy as np
 from frostline import format as fmt
 from frostline.analysis import events as marks
 from frostline.analysis.advice import advise
-from frostline.analysis.doubts import asked_spans, doubts, of
+from frostline.analysis.doubts import asked_spans, doubts, never_came, of
 from frostline.analysis.held import held_up
 from frostline.analysis.model import Analysis, MissedProcess, Options, ProcessReport, State
 from frostline.analysis.passes import AUTOMATIC, full_passes, generation_stats, longest_from, pauses_of
@@ -71,11 +71,19 @@ def analyse(session: Session, options: Options | None = None) -> Analysis:
     return Analysis(
         path=session.path,
         verdict=verdict,
-        advice=advise(reports, missed, verdict, str(session.path), options, refused),
+        advice=advise(
+            reports, missed, verdict, str(session.path), options, refused, never_came(session.ready)
+        ),
         processes=reports,
         missed=missed,
         doubts=doubts(
-            reports, missed, session.losses, tuple(session.runs), session.running, session.clock_error
+            reports,
+            missed,
+            session.losses,
+            tuple(session.runs),
+            session.running,
+            session.clock_error,
+            session.ready,
         ),
         losses=session.losses,
         runs=tuple(session.runs),
@@ -280,7 +288,7 @@ def _missed(session: Session) -> tuple[MissedProcess, ...]:
     recorded = {(series.session, series.pid) for series in session.series}
     found: list[MissedProcess] = []
     for one in session.processes:
-        if one.recorded or (one.session, one.pid) in recorded or not (one.python or one.missed):
+        if (one.session, one.pid) in recorded or not (one.python or one.missed or one.recorded):
             continue
         name = process_name(one.pid, title=one.title, module=_module(one.arguments), arguments=one.arguments)
         found.append(
@@ -288,9 +296,10 @@ def _missed(session: Session) -> tuple[MissedProcess, ...]:
                 pid=one.pid,
                 name=name,
                 command=one.arguments,
-                reason=one.missed or "no recording",
+                # It was recorded, and the helper saw it: a copy that was cut short has lost the files.
+                reason="segment-missing" if one.recorded else one.missed or "no recording",
                 detail=one.detail,
-                python=one.python,
+                python=one.python or one.recorded,
                 first_seen=one.first_seen,
                 last_seen=one.last_seen,
             )

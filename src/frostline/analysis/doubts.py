@@ -9,6 +9,7 @@ from frostline.analysis.model import Doubt, FullPass, MissedProcess, ProcessRepo
 from frostline.analysis.verdict import milliseconds, some
 from frostline.recording import Loss, Run
 
+_SAY = "Call frostline.startup_complete() or use --ready-url"
 #: ns an object: 1,000 is the most that was seen on cold caches.
 SLOWEST = 2_000
 
@@ -20,16 +21,17 @@ def doubts(
     runs: tuple[Run, ...],
     running: bool,
     clock_error: int,
+    ready: tuple[str, int, str] | None = None,
 ) -> tuple[Doubt, ...]:
     """What may be wrong with the numbers, for printing beside them."""
-    found = [*_dead(processes), *_freezes(processes)]
+    found = [*_dead(processes), *_freezes(processes, ready)]
     python = [m for m in missed if m.python]
     if python:
         found.append(
             Doubt(
                 "processes-missed",
-                f"{_counted(len(python), 'Python process was', 'Python processes were')} not recorded: "
-                f"what {'it waits for or causes' if len(python) == 1 else 'they wait for or cause'} is not here",
+                f"{_counted(len(python), 'Python process was', 'Python processes were')} not recorded: what "
+                f"{'it waits for or causes' if len(python) == 1 else 'they wait for or cause'} is not here",
             )
         )
     lost = sum(p.lost_passes for p in processes)
@@ -44,7 +46,20 @@ def doubts(
     damaged = sum(loss.count for loss in losses if loss.slug == "records-damaged")
     if damaged:
         found.append(Doubt("records-damaged", f"{damaged:,} damaged records were left out"))
-    unread = {loss.path for loss in losses if loss.slug.startswith(("segment-", "region-"))}
+    cut = [p.name for p in processes if p.series.incomplete]
+    if cut:
+        found.append(
+            Doubt(
+                "segment-missing",
+                f"{some(cut)}: files of the recording are missing, and how many passes and spans they held "
+                "is not known. Was the session copied whole?",
+            )
+        )
+    unread = {
+        loss.path
+        for loss in losses
+        if loss.slug.startswith(("segment-", "region-")) and loss.slug != "segment-missing"
+    }
     if unread:
         found.append(Doubt("files-damaged", f"{len(unread)} files could not be read whole"))
     if running:
@@ -72,7 +87,7 @@ def _dead(processes: tuple[ProcessReport, ...]) -> list[Doubt]:
     ]
 
 
-def _freezes(processes: tuple[ProcessReport, ...]) -> list[Doubt]:
+def _freezes(processes: tuple[ProcessReport, ...], ready: tuple[str, int, str] | None) -> list[Doubt]:
     """Freezes that may hold garbage, and freezes that were asked for and never came."""
     found: list[Doubt] = []
     spliced = []
@@ -100,10 +115,19 @@ def _freezes(processes: tuple[ProcessReport, ...]) -> list[Doubt]:
             Doubt(
                 "no-boundary",
                 f"policy freeze was in force and no boundary came in {some([p.name for p in waiting])}: "
-                "nothing was frozen. Call frostline.startup_complete() or use --ready-url",
+                f"nothing was frozen. {never_came(ready) or _SAY}",
             )
         )
     return found
+
+
+def never_came(ready: tuple[str, int, str] | None) -> str:
+    """Why the boundary that the supervisor was to tell never came; empty if none was asked for."""
+    if ready is None or ready[1]:
+        return ""
+    kind, _, detail = ready
+    option = "" if detail.startswith("--ready") else f"--ready-{kind}: "
+    return f"{option}{detail or 'it never came'}"
 
 
 def _descheduled(one: FullPass) -> bool:

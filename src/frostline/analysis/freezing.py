@@ -83,8 +83,11 @@ def _gain(process: ProcessReport, processes: tuple[ProcessReport, ...]) -> _Gain
     return _Gain(process, tuple(passes))
 
 
-def freeze(processes: tuple[ProcessReport, ...]) -> Advice | None:
-    """Freeze at the end of start-up: only what lies after it is counted, and explicit passes apart."""
+def freeze(processes: tuple[ProcessReport, ...], never: str = "") -> Advice | None:
+    """Freeze at the end of start-up: only what lies after it is counted, and explicit passes apart.
+
+    ``never``: why a boundary that was asked for did not come. To ask for it again would not help.
+    """
     gains = [gain for p in processes if (gain := _gain(p, processes)) is not None]
     if not gains:
         return None
@@ -102,7 +105,10 @@ def freeze(processes: tuple[ProcessReport, ...]) -> Advice | None:
         f"{walked_each(passes)}, and reclaimed {f'{reclaimed:,} objects' if reclaimed else '0'}. "
     )
     most = gains[0].process
-    if most.policy.split(",")[0] == "freeze" and not most.frozen_since:
+    unfrozen = most.policy.split(",")[0] == "freeze" and not most.frozen_since
+    if unfrozen and never:
+        text += f"Policy freeze was in force and nothing was frozen: {never}. Put that right: "
+    elif unfrozen:
         text += (
             "Policy freeze was in force and no boundary came: nothing was frozen. "
             "Call frostline.startup_complete() when start-up is over, or use --ready-url: "
@@ -128,7 +134,7 @@ def freeze(processes: tuple[ProcessReport, ...]) -> Advice | None:
     )
     return Advice(
         text,
-        f"frostline run --policy freeze --ready-url URL -- {command(most)}",
+        "" if unfrozen and never else f"frostline run --policy freeze --ready-url URL -- {command(most)}",
         automatic or explicit,
         how,
     )

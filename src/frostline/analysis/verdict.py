@@ -210,7 +210,8 @@ def _paused(processes: tuple[ProcessReport, ...]) -> float:
     for process in processes:
         if process.labels:
             since = process.serving if process.start < process.serving < process.stop else process.start
-            ends = np.array([since], np.int64), np.array([process.stop], np.int64)
+            stop = min(process.stop, 2**62)  # a damaged word
+            ends = np.array([min(since, stop)], np.int64), np.array([stop], np.int64)
             shares.append(int(process.pauses.union.overlap(*ends)[0]) / max(1, process.stop - since))
     return max(shares)
 
@@ -251,9 +252,10 @@ def _cannot_tell(
         if lost_spans > 0.01 * steps:
             return f"{lost_spans:,} spans were lost, and the slow ones may be among them"
         return ""
-    lost = [p for p in processes if p.lost_passes and _slow(p)]
+    lost = [p for p in processes if (p.lost_passes or p.series.incomplete) and _slow(p)]
     if lost:
-        return f"passes were lost in {some([p.name for p in lost])}, which has slow steps"
+        has = "which has" if len(lost) == 1 else "which have"
+        return f"passes were lost in {some([p.name for p in lost])}, {has} slow steps"
     off = [p for p in processes if p.series.words.get("off_reason") and _slow(p)]
     if off:
         return f"recording stopped before the end in {some([p.name for p in off])}"

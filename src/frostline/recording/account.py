@@ -12,6 +12,10 @@ from frostline.recording.model import Series
 from frostline.recording.segment import Segment
 
 
+#: Records: that a process ends with just so many is not to be expected.
+_LARGE = 1000
+
+
 def note_gaps(series: Series, segments: list[Segment], losses: Losses) -> None:
     numbers = {segment.number for segment in segments}
     folder = segments[0].path.parent
@@ -19,10 +23,33 @@ def note_gaps(series: Series, segments: list[Segment], losses: Losses) -> None:
         message = "the first segment is missing: names, marks and the process's own account are lost"
         losses.add("segment-missing", message, folder, 0, series.pid, series.series)
         series.names = {}
+        series.incomplete = True
     missing = max(numbers) + 1 - len(numbers) - (0 not in numbers)
     if missing > 0 and not series.words.get("dropped_spans") and not series.dropped_passes:
         message = f"{missing} segments between the first and the last are missing"
         losses.add("segment-missing", message, folder, 0, series.pid, series.series)
+        series.incomplete = True
+
+
+def note_end(series: Series, full: dict[int, int], folder: Path, losses: Losses) -> None:
+    """Whether a segment after the last one is missing, as after a copy that was interrupted.
+
+    ``full`` are the regions whose newest segment holds as many records as it can, with that number.
+    The next record opens another segment. There is none only if the process ended before it, which
+    for a region of some size is not to be expected, or if it could not be opened, which is counted.
+    """
+    if series.live or series.incomplete or series.words.get("state") == fmt.STATE_OFF:
+        return
+    if series.words.get("dropped_spans") or series.dropped_passes:
+        return
+    for kind, word in ((fmt.REGION_PASSES, "passes"), (fmt.REGION_SPANS, "spans")):
+        if not full.get(kind) or series.words.get(f"lost_{word}"):
+            continue
+        if series.words.get("closed") and full[kind] < _LARGE:
+            continue  # a short program may end just there; its passes are counted in another way, too
+        message = f"the last segment of {word} is full, and the one that follows it is missing"
+        losses.add("segment-missing", message, folder, 0, series.pid, series.series)
+        series.incomplete = True
 
 
 def note_losses(series: Series, path: Path, losses: Losses) -> None:

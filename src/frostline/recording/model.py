@@ -59,6 +59,8 @@ class Series:
     damaged: dict[str, int] = field(default_factory=dict)
     #: Young passes that were dropped to stay within the retention limit.
     dropped_passes: int = 0
+    #: Segments are missing that must have existed: what they held was counted by nobody.
+    incomplete: bool = False
     bytes: int = 0
     segments: int = 0
     live: bool = False

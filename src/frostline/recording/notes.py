@@ -10,7 +10,7 @@ from typing import Any
 
 from frostline.recording.loss import Loss, Losses
 from frostline.recording.model import Series
-from frostline.recording.process import is_dead
+from frostline.recording.process import is_alive, is_dead
 from frostline.recording.segment import open_file
 
 _MAX_JSON = 16 * 1024 * 1024
@@ -32,6 +32,7 @@ class ProcessSeen:
     missed: str
     detail: str
     exit: int | None
+    start_ticks: int = 0
     session: int = 0
 
 
@@ -62,8 +63,10 @@ class Session:
     #: (kind, at, detail) of a READY that the helper saw.
     ready: tuple[str, int, str] | None = None
     losses: tuple[Loss, ...] = ()
-    #: The helper was still at work when this was read.
+    #: A process that was being recorded lived when this was read.
     running: bool = False
+    #: Pid namespaces of helpers that had not ended, and were not certainly dead, when this was read.
+    helpers: list[int] = field(default_factory=list)
     #: (pid, series) -> (spans, young passes) that the helper dropped to stay within the limit.
     dropped: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     #: Largest error of the clock when sessions were merged, ns; 0 for one session.
@@ -103,7 +106,7 @@ def read_notes(session: Session, folder: Path, losses: Losses) -> None:
                 message = "the helper died: processes that were started later may be missing"
                 losses.add("helper-died", message, path)
             else:
-                session.running = True
+                session.helpers.append(namespace)
         _add_dropped(session, data.get("dropped"))
         for item in _list(data, "processes"):
             if isinstance(item, dict):
@@ -113,6 +116,25 @@ def read_notes(session: Session, folder: Path, losses: Losses) -> None:
             session.ready = (_text(ready, "kind"), _int(ready, "at_ns"), _text(ready, "detail"))
         for warning in _list(data, "warnings"):
             losses.add("helper-warning", str(warning)[:500], path)
+
+
+def is_running(session: Session) -> bool:
+    """Whether something is still being recorded: a process really lives, by pid and start.
+
+    A helper takes up to a second to end after the last process, so its word alone says nothing,
+    but in another pid namespace, or before it has seen a process, there is no other.
+    """
+    open_ = [s for s in session.series if not s.words.get("closed")]
+    if any(is_alive(s.pid, s.process_start, s.pid_namespace) for s in open_):
+        return True
+    if not session.helpers:
+        return False
+    namespace = session.helpers[0]
+    if not session.series and not session.processes:
+        return True
+    if any(is_alive(p.pid, p.start_ticks, namespace) for p in session.processes):
+        return True
+    return any(not is_dead(s.pid, s.process_start, s.pid_namespace) for s in open_)
 
 
 def _process(item: dict[str, Any]) -> ProcessSeen:
@@ -130,6 +152,7 @@ def _process(item: dict[str, Any]) -> ProcessSeen:
         missed=_text(item, "missed"),
         detail=_text(item, "detail"),
         exit=code if isinstance(code, int) and not isinstance(code, bool) else None,
+        start_ticks=_int(item, "start_ticks"),
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from frostline import format as fmt
-from frostline.recording.account import note_gaps, note_losses
+from frostline.recording.account import note_end, note_gaps, note_losses
 from frostline.recording.layout import MARK, PASS, RECORD_SIZE, SPAN_COLUMNS, Array, Int64
 from frostline.recording.loss import Losses
 from frostline.recording.model import Mark, Series
@@ -69,11 +69,14 @@ def read_series(
     spans = {name: np.empty(capacity[fmt.REGION_SPANS], code) for name, code in SPAN_COLUMNS}
     filled = _Filled()
     raw_marks: list[Array] = []
+    full: dict[int, int] = {}
     for segment in segments:
         for region in segment.regions:
             label = fmt.REGION_LABELS[region.kind]
+            written = 0
             try:
                 for piece in records(segment, region):
+                    written += len(piece.records)
                     _count(series.unfinished, label, piece.holes)
                     bad = piece.damaged
                     if region.kind == fmt.REGION_PASSES:
@@ -89,6 +92,7 @@ def read_series(
                 reason = error.strerror or str(error)
                 message = f"{label}: reading stopped in the middle: {reason}"
                 losses.add("segment-unreadable", message, segment.path, 0, series.pid, series.series)
+            full[region.kind] = region.capacity if written == region.capacity else 0
         if progress is not None:
             progress(segment.size)
         series.bytes += segment.size
@@ -101,6 +105,7 @@ def read_series(
     series.marks = _marks(series, raw_marks)
     fill_young(series)
     note_losses(series, segments[0].path, losses)
+    note_end(series, full, segments[0].path.parent, losses)
     return series
 
 

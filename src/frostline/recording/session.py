@@ -12,7 +12,7 @@ from frostline import format as fmt
 from frostline.errors import FrostlineError
 from frostline.recording.loss import Loss, Losses
 from frostline.recording.model import Series
-from frostline.recording.notes import Session, read_notes
+from frostline.recording.notes import Session, is_running, read_notes
 from frostline.recording.segment import FILE_NAME
 from frostline.recording.series import read_series, shift
 
@@ -130,6 +130,7 @@ def read_session(path: Path | str, progress: Progress | None = None) -> Session:
         series = read_series(sorted(files.by_series[key]), losses, live, sealed, read, session.dropped)
         if series is not None:
             session.series.append(series)
+    session.running = is_running(session)
     session.losses = losses.all()
     if not session.series and not session.runs:
         raise _nothing(folder, session.losses)
@@ -194,18 +195,46 @@ def merge(sessions: list[Session]) -> Session:
         if not _same_boot(first, other):
             by = other_offset - offset
             merged.clock_error = max(merged.clock_error, error + other_error, 1)
+        twice = _take_twins(merged, other)
         for series in other.series:
             shift(series, by)
             series.session = index
         merged.series += other.series
-        merged.runs += other.runs
+        merged.runs += [run for run in other.runs if run not in merged.runs]
         merged.processes += [
             replace(p, session=index, first_seen=p.first_seen + by, last_seen=p.last_seen + by)
             for p in other.processes
+            if (p.pid, p.first_seen) not in twice
         ]
         merged.ready = merged.ready or other.ready
         merged.losses += other.losses
     return merged
+
+
+def _take_twins(merged: Session, other: Session) -> set[tuple[int, int]]:
+    """Takes out of ``other`` what ``merged`` has too: the same session, or a copy, named twice.
+
+    The fuller of two copies is kept. Returns (pid, first seen) of the processes of both.
+    """
+    have = {_identity(series): i for i, series in enumerate(merged.series) if series.anchor[1]}
+    both = [series for series in other.series if series.anchor[1] and _identity(series) in have]
+    if not both:
+        return set()
+    for series in both:
+        i = have[_identity(series)]
+        if series.bytes > merged.series[i].bytes:
+            series.session = merged.series[i].session
+            merged.series[i] = series
+    other.series = [series for series in other.series if not any(series is twin for twin in both)]
+    message = f"{len(both)} recordings are in {merged.path} too, and are counted once"
+    merged.losses += (Loss("recorded-twice", message, str(other.path)),)
+    seen = {(p.pid, p.first_seen) for p in merged.processes}
+    return seen & {(p.pid, p.first_seen) for p in other.processes}
+
+
+def _identity(series: Series) -> tuple[object, ...]:
+    """The anchor tells hosts and boots apart, where pid and start could be the same by chance."""
+    return (series.key, series.anchor)
 
 
 def _same_boot(one: Session, other: Session) -> bool:

@@ -100,8 +100,15 @@ def _rows(role: str, left: _Group | None, right: _Group | None) -> list[tuple[st
     # A front end has requests, an engine steps: each row says which.
     label = next((found for group in (left, right) if group and (found := group.counting())), None)
     what = plural(label.label) if label else "steps"
-    names = ("longest pause", "full passes", "longest full pass", "time paused")
-    names += (f"p99 of {what}", f"slow {what}", "  by the collector")
+    names = [
+        "longest pause",
+        "full passes",
+        "longest full pass",
+        "time paused",
+        f"p99 of {what}",
+        f"slow {what}",
+        "  by the collector",
+    ]
     return [
         (role if i == 0 else "", name, one, other)
         for i, (name, one, other) in enumerate(zip(names, cells(left), cells(right), strict=True))
