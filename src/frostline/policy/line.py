@@ -34,7 +34,7 @@ _WELL_CHOSEN = 0.05
 _COUNT_LIMIT = 4
 #: Nanoseconds an object until a pass has been measured. Low, so that an estimate is too high: the
 #: credit is spent too early then, never too late.
-_NS_AT_FIRST = 20
+_NS_AT_FIRST = 10
 
 
 class Line:
@@ -149,6 +149,7 @@ def make_callback(
     clock = time.monotonic_ns
     cpu = time.thread_time_ns
     objects = gc.get_objects
+    counts = gc.get_count
     thresholds = gc.get_threshold
     signum = moments.SIGNUM
     begun = 0
@@ -183,7 +184,8 @@ def make_callback(
         """Survivors of the pass, by count where that is cheap enough, else too many rather than too few."""
         walked = info.get("candidates", -1)
         if walked >= 0:
-            return walked - info["collected"]
+            # What other threads have allocated since the pass began would be frozen with the rest.
+            return walked - info["collected"] + max(0, counts()[0])
         fast = line.ns_fast or _NS_AT_FIRST
         if took <= _COUNT_LIMIT * line.budget * max(line.ns_whole, 100.0):
             survivors = len(objects())
@@ -191,7 +193,7 @@ def make_callback(
             if walked > 10_000 and (not line.ns_fast or took < line.ns_fast * walked):
                 line.ns_fast = max(took / walked, 1.0)
             return survivors
-        return int(took / fast)
+        return int(took / fast) + max(0, counts()[0])
 
     def judge(took: int, info: "dict[str, int]") -> None:
         at = clock()
