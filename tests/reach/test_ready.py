@@ -74,7 +74,7 @@ def test_a_health_url_tells_the_whole_tree(tmp_path: Path, interpreter: Interpre
         assert process.stdin is not None and process.stdout is not None
         assert process.stdout.readline() == "up\n"
         (note,) = wait_for(lambda: notes(tmp_path / "rec", "helper"), "the helper's notes")
-        assert note["ready"] is None and note["boundary"] == []
+        assert note["ready"]["at_ns"] == 0 and note["boundary"] == []
         process.stdin.write("ready\n")
         process.stdin.flush()
 
@@ -136,7 +136,7 @@ LOGGING = (
 
 def _ready_kind(tmp_path: Path) -> str:
     found = notes(tmp_path / "rec", "helper")
-    return found[0]["ready"]["detail"] if found and found[0]["ready"] else ""
+    return found[0]["ready"]["detail"] if found and found[0]["ready"]["at_ns"] else ""
 
 
 def test_a_line_of_piped_output(tmp_path: Path) -> None:

@@ -179,4 +179,7 @@ def test_a_freeze_of_the_programs_own_is_no_empty_cell_in_status(tmp_path: Path)
     thawed.add_mark(MARK_THAW, 2 * MS, a=-1)
     for process in (frozen, thawed):
         process.write(tmp_path)
-    assert [row.freeze for row in overview.read(str(tmp_path)).rows] == ["by the program", "no"]
+    assert [row.freeze for row in overview.read(str(tmp_path)).rows] == [
+        "by the program",
+        "thawed, was by the program",
+    ]

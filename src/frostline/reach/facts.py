@@ -32,10 +32,16 @@ class Facts(NamedTuple):
     enabled: bool
     #: Monotonic ns of the freeze that is in force, 0 if none is.
     frozen_since: int
+    #: Whether there was a freeze, and a thaw after it.
+    thawed: bool
+    #: Of the last freeze.
     frozen_by_us: bool
     #: Whether the freeze was a splice, without a collect before.
     spliced: bool
     boundary: int
+    #: Who told it: 1 the program, 2 a supervisor, 3 an integration; and whether it came late.
+    boundary_by: int
+    boundary_late: bool
     policy: str
     dead_collector: bool
     header: "segments.Header | None"
@@ -88,7 +94,8 @@ def _judge(marks: list[dict[str, int]], names: dict[int, str], header: "segments
     policy = header.text.get("policy", [""])[0] if header is not None else ""
     thresholds: tuple[int, int, int] | None = None
     enabled, dead, spliced, by_us = True, False, False, False
-    frozen = boundary = 0
+    frozen = boundary = told_by = 0
+    thawed = late = False
     for mark in marks:
         kind = mark["kind"]
         if kind == layout.MARK_IDENTITY:
@@ -101,9 +108,11 @@ def _judge(marks: list[dict[str, int]], names: dict[int, str], header: "segments
             identity["forked"] = True
         elif kind == layout.MARK_FREEZE:
             frozen = mark["time"]
+            thawed = False
             spliced = bool(mark["flags"] & layout.MARK_FLAG_SPLICE)
             by_us = bool(mark["flags"] & layout.MARK_FLAG_OURS)
         elif kind == layout.MARK_THAW:
+            thawed = thawed or frozen > 0
             frozen = 0
         elif kind == layout.MARK_THRESHOLD:
             thresholds = (mark["a"], mark["b"], mark["c"])
@@ -113,12 +122,27 @@ def _judge(marks: list[dict[str, int]], names: dict[int, str], header: "segments
         elif kind in (layout.MARK_ENABLE, layout.MARK_DISABLE):
             enabled = kind == layout.MARK_ENABLE
         elif kind == layout.MARK_BOUNDARY:
-            boundary = mark["time"]
+            boundary, told_by = mark["time"], mark["a"]
+            late = bool(mark["flags"] & layout.MARK_FLAG_LATE)
         elif kind == layout.MARK_POLICY:
             policy = names.get(mark["a"], policy)
         elif kind == layout.MARK_DEAD_COLLECTOR:
             dead = True
-    return Facts(identity, thresholds, enabled, frozen, by_us, spliced, boundary, policy, dead, header)
+    return Facts(
+        identity,
+        thresholds,
+        enabled,
+        frozen,
+        thawed,
+        by_us,
+        spliced,
+        boundary,
+        told_by,
+        late,
+        policy,
+        dead,
+        header,
+    )
 
 
 def name(identity: dict[str, Any], argv: list[str], title: str) -> str:
@@ -129,7 +153,7 @@ def name(identity: dict[str, Any], argv: list[str], title: str) -> str:
     return naming.process_role(
         identity.get("role", ""),
         identity.get("rank"),
-        title or identity.get("title", ""),
+        identity.get("title", "") or title,
         identity.get("multiprocessing", ""),
         module,
         tuple(argv),

@@ -32,6 +32,7 @@ _RETAIN = 5.0
 _ANCHOR = 1.0
 _WRITE = 2.0
 _SOON = 0.01
+_LAST_LINES = 0.5
 _ANCHORS = 512
 _WARNINGS = 50
 
@@ -65,6 +66,10 @@ class Helper:
         self._due: dict[str, float] = {}
         about = proc.stat(os.getpid())
         self._start_ticks = about.start_ticks if about is not None else 0
+        try:
+            self._root = os.pidfd_open(config["root"])
+        except (OSError, AttributeError):  # it has ended already; a kernel before 5.3
+            self._root = -1
 
     # --- rounds -----------------------------------------------------------------------
     def run(self) -> None:
@@ -78,8 +83,19 @@ class Helper:
                 self._warn(f"a look at the tree failed: {type(error).__name__}: {error}")
             if not self.tree.alive:
                 break
-            time.sleep(_SOON if self.boundary.waiting else PERIOD)
+            self._pause(_SOON if self.boundary.waiting else PERIOD)
         self.finish()
+
+    def _pause(self, seconds: float) -> None:
+        """Until the next look: at once when the command ends. What reads the session then wants it whole."""
+        if self._root < 0:
+            time.sleep(seconds)
+            return
+        poll = select.poll()
+        poll.register(self._root, select.POLLIN)
+        if poll.poll(seconds * 1000):
+            os.close(self._root)
+            self._root = -1
 
     def _round(self) -> None:
         ended = len(self.tree.ended)
@@ -173,6 +189,13 @@ class Helper:
         if not os.path.isdir(self.session):
             discard(self.active)
         self._anchor()
+        if self.ready is not None:
+            # What the command said last may be the line; a reader that has stopped reading must not
+            # keep the session open.
+            self.ready.finish(_LAST_LINES)
+            self.ready_found = self.ready_found or self.ready.poll()
+            for warning in self.ready.warnings:
+                self._warn(warning)
         self.write(ended=True)
         if self.ready is not None:
             self.ready.finish()
@@ -214,7 +237,7 @@ class Helper:
                     "ended": ended,
                     "processes": [p.as_json() for p in self.tree.everyone],
                     "forgotten": self.tree.forgotten,
-                    "ready": self.ready_found,
+                    "ready": self.ready_found or (self.ready.pending(ended) if self.ready else None),
                     "waiting_for": self.config["ready"]["kind"] if self.config["ready"] else None,
                     "boundary": list(self.boundary.entries.values()),
                     "dropped": self.retention.dropped,

@@ -10,6 +10,8 @@ from frostline.reach import facts, files, missed, proc, sealing, segments
 from frostline.reach.files import Note
 from frostline.reach.segments import SegmentName
 
+_TOLD_BY = {1: "by the program", 2: "told", 3: "by an integration"}
+
 
 class Row(NamedTuple):
     """One process."""
@@ -32,6 +34,7 @@ class Overview(NamedTuple):
     """A session."""
 
     path: str
+    #: Whether a process of it lives.
     live: bool
     helper: str
     rows: list[Row]
@@ -61,12 +64,13 @@ def read(session: str) -> Overview:
     for helper in helpers:
         for entry in helper.notes("boundary"):
             answers[entry.number("pid")] = f"{entry.text('reply')}: {entry.text('detail')}"
+    unseen = _not_seen_yet(helpers, series)
     for helper in helpers:
         for entry in helper.notes("processes"):
             if not entry.true("python"):
                 continue
-            opened = set(entry.numbers("series"))
             pid = entry.number("pid")
+            opened = {*entry.numbers("series"), *unseen.get((pid, entry.number("start_ticks")), ())}
             mine = {key: paths for key, paths in series.items() if key[0] == pid and key[1] in opened}
             # In another pid namespace the process calls itself by another number.
             mine = mine or {key: paths for key, paths in series.items() if key[1] in opened}
@@ -76,8 +80,14 @@ def read(session: str) -> Overview:
         if (key[0], key[1]) not in told:
             rows.append(_row_of_series(paths, this_boot))
     rows.sort(key=lambda row: (not row.alive, row.pid))
-    live = any(row.alive for row in rows)
-    helper_state, notes = _helper_state(helpers)
+    # Programs that are no Python count too: what they start belongs to the session.
+    live = any(row.alive for row in rows) or any(
+        _alive(entry.number("pid"), entry.number("start_ticks"), this_boot)
+        for helper in helpers
+        for entry in helper.notes("processes")
+        if entry.true("alive")
+    )
+    helper_state, notes = _helper_state(helpers, live)
     return Overview(path, live, helper_state, rows, notes)
 
 
@@ -90,6 +100,19 @@ def _series(path: str) -> dict[tuple[int, int, int], list[str]]:
     found: dict[tuple[int, int, int], list[str]] = {}
     for name in sorted(listing):
         found.setdefault(name[:3], []).append(listing[name])
+    return found
+
+
+def _not_seen_yet(
+    helpers: list[Note], series: dict[tuple[int, int, int], list[str]]
+) -> dict[tuple[int, int], list[int]]:
+    """Series that began after the helper's last look, by the pid and start in their headers."""
+    seen = {number for h in helpers for entry in h.notes("processes") for number in entry.numbers("series")}
+    found: dict[tuple[int, int], list[int]] = {}
+    for key, paths in series.items():
+        header = segments.read_header(paths[0]) if key[1] not in seen else None
+        if header is not None:
+            found.setdefault((header.pid, header.process_start), []).append(key[1])
     return found
 
 
@@ -111,13 +134,14 @@ def _row(
     known = facts.read(paths)
     words = segments.read_words(paths[0]) if paths else None
     reason, detail = entry.text("missed"), entry.text("detail")
-    recorded = entry.true("recorded") or bool(entry.numbers("series") and not reason)
+    recorded = entry.true("recorded") or bool(series and not reason)
     if recorded and words is not None and words["state"] == layout.STATE_OFF:
         off = dict(meanings.OFF_REASONS).get(words["off_reason"], f"reason {words['off_reason']}")
         reason, detail = "off", off
     return _made(
         pid,
-        entry.texts("argv"),
+        # Its own word first: a shell that ends in an exec may not have been looked at again.
+        (known.header.text.get("argv") if known.header else None) or entry.texts("argv"),
         entry.text("title"),
         alive,
         entry.optional("exit"),
@@ -184,10 +208,12 @@ def _made(
     freeze = ""
     if recorded:
         freeze = "no"
+        by = ("by Frostline" if known.frozen_by_us else "by the program") + ", spliced" * known.spliced
         if known.frozen_since:
-            freeze = ("by Frostline" if known.frozen_by_us else "by the program") + (
-                ", spliced" if known.spliced else ""
-            )
+            freeze = by
+        elif known.thawed:
+            # shutdown() thaws last: a "no" would say that the freeze never was.
+            freeze = f"thawed, was {by}"
     return Row(
         pid,
         facts.name(known.identity, argv, title),
@@ -206,20 +232,26 @@ def _made(
 
 def _boundary(known: facts.Facts, answer: "str | None", helper: Note, alive: bool) -> str:
     if known.boundary:
-        return "told"
+        return _TOLD_BY.get(known.boundary_by, "told") + ", late" * known.boundary_late
     if answer is not None:
         return answer
     waiting = helper.text("waiting_for")
-    return f"pending: --ready-{waiting}" if waiting and not helper.note("ready") and alive else ""
+    if not waiting or helper.note("ready").number("at_ns"):
+        return ""
+    return f"pending: --ready-{waiting}" if alive else "never came"
 
 
-def _helper_state(helpers: list[Note]) -> tuple[str, list[str]]:
+def _helper_state(helpers: list[Note], live: bool) -> tuple[str, list[str]]:
     notes: list[str] = []
     if not all(helpers):
         notes.append("what a helper wrote cannot be read: it is damaged")
         helpers = [helper for helper in helpers if helper]
     for helper in helpers:
         notes += helper.texts("warnings")
+        ready = helper.note("ready")
+        if ready and not ready.number("at_ns"):
+            over = "READY never came" if helper.true("ended") else "READY has not come yet"
+            notes.append(f"{over}: {ready.text('detail')}")
         for series, what in helper.note("dropped").items():
             counts = [(what.number(kind), kind) for kind in ("spans", "young_passes")]
             dropped = ", ".join(f"{count} {kind.replace('_', ' ')}" for count, kind in counts if count)
@@ -236,7 +268,7 @@ def _helper_state(helpers: list[Note]) -> tuple[str, list[str]]:
         for helper in helpers
     )
     if running:
-        return "watching", notes
+        return "watching" if live else "finishing", notes
     notes.append("the helper has gone before the command: processes that started later may be missing here")
     return "gone", notes
 

@@ -7,6 +7,7 @@ import threading
 import time
 from typing import Any
 
+from frostline import format as layout
 from frostline.reach import linux
 
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
@@ -28,7 +29,11 @@ class Ready:
         """
         self.config = config
         self.found: dict[str, Any] | None = None
+        #: What could not be passed on, for the session's notes.
+        self.warnings: list[str] = []
         self._started = started
+        self._last = ""
+        self._lines: dict[str, int] = {}
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
         if config["kind"] == "url":
@@ -50,28 +55,57 @@ class Ready:
                 self._set(f"{seconds:g} s after the start")
         return self.found
 
-    def finish(self) -> None:
-        """Ends the watching. Output that is passed on is passed on to its end first."""
+    def pending(self, over: bool) -> dict[str, Any]:
+        """What READY waits for, as ``poll`` has it but with ``at_ns`` 0.
+
+        Args:
+            over: whether it has ended in vain.
+        """
+        kind = self.config["kind"]
+        if kind == "url":
+            url = layout.redact([self.config["url"]])[0]
+            last = f" (last: {self._last})" if self._last else ""
+            detail = f"--ready-url {url} {'never answered' if over else 'has not answered'} 2xx or 3xx{last}"
+        elif kind == "log":
+            count = sum(self._lines.values())
+            detail = f"--ready-log {self.config['regex']!r} matched none of {count} line{'s' * (count != 1)}"
+        else:
+            when = "all processes ended before it" if over else "not yet"
+            detail = f"--ready-after {self.config['seconds']:g}s: {when}"
+        return {"kind": kind, "at_ns": 0, "detail": detail}
+
+    def finish(self, seconds: "float | None" = None) -> None:
+        """Ends the watching. Output that is passed on is passed on to its end first.
+
+        Args:
+            seconds: how long that is awaited; None for as long as it takes.
+        """
         self._stop.set()
+        until = time.monotonic() + (seconds or 0.0)
         for thread in self._threads:
-            thread.join()
+            thread.join(None if seconds is None else max(0.0, until - time.monotonic()))
 
     def _set(self, detail: str) -> None:
         if self.found is None:
             self.found = {"kind": self.config["kind"], "at_ns": time.monotonic_ns(), "detail": detail}
 
     def _watch_url(self, url: str) -> None:
+        import urllib.error
         import urllib.request
 
+        shown = layout.redact([url])[0]
+        request = urllib.request.Request(*_with_credentials(url))
         # No proxy: a health URL is the server's own.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         while not self._stop.is_set():
             try:
-                with opener.open(url, timeout=_URL_TIMEOUT) as answer:
-                    self._set(f"{url} answered {answer.status}")
+                with opener.open(request, timeout=_URL_TIMEOUT) as answer:
+                    self._set(f"{shown} answered {answer.status}")
                     return
-            except Exception:  # noqa: S110 - refused, reset, 503, half an answer: it is not ready
-                pass
+            except urllib.error.HTTPError as error:
+                self._last = f"it answered {error.code}"
+            except Exception as error:  # refused, reset, half an answer: it is not ready
+                self._last = _why(error)
             self._stop.wait(_URL_PERIOD)
 
     def _follow(self, file: dict[str, Any]) -> None:
@@ -80,6 +114,7 @@ class Ready:
         stream: int | None = file.get("stream")
         at = file["offset"]
         rest = b""
+        done = 0
         descriptor = -1
         while True:
             last = self._stop.is_set()
@@ -99,11 +134,15 @@ class Ready:
                 continue
             if stream is not None and not _pass_on(stream, data):
                 stream = None  # nobody reads it any more; the file has it
+                name = os.path.basename(file["path"])
+                self.warnings.append(f"the reader of the output had gone: from byte {at} on it is in {name}")
             if stream is not None:
                 linux.punch(descriptor, at + len(data))
             at += len(data)
             if self.found is None:
                 *lines, rest = (rest + data).split(b"\n")
+                done += len(lines)
+                self._lines[file["path"]] = done + bool(rest)
                 rest = rest[-_LINE_LIMIT:]
                 for line in (*lines, rest):
                     if pattern.search(_ANSI.sub(b"", line)):
@@ -114,6 +153,29 @@ class Ready:
             os.close(descriptor)
         if stream is not None:
             os.close(stream)
+
+
+def _with_credentials(url: str) -> tuple[str, None, dict[str, str]]:
+    """What ``Request`` takes for a URL that may hold a user and a password: urllib knows no such."""
+    import base64
+    from urllib.parse import unquote, urlsplit
+
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    if not at:
+        return url, None, {}
+    token = base64.b64encode(unquote(user).encode()).decode()
+    return parts._replace(netloc=host).geturl(), None, {"Authorization": f"Basic {token}"}
+
+
+def _why(error: Exception) -> str:
+    """A failure in a few words; urllib wraps the one that says something."""
+    reason = getattr(error, "reason", None)
+    cause = reason if isinstance(reason, Exception) else error
+    if isinstance(cause, TimeoutError):
+        return f"no answer within {_URL_TIMEOUT:g} s"
+    said = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+    return str(said)[:200]
 
 
 def _pass_on(stream: int, data: bytes) -> bool:

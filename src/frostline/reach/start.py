@@ -55,6 +55,9 @@ def start(
             session.add_warning(run_file, error.message)
             give_up_output(ready, streams, replaced)
         session.remember(folder)
+        if replaced and sys.stderr is not None and os.isatty(2) and ready is not None:
+            kept = next(file["path"] for file in ready["files"] if "stream" in file)
+            warn(f"--ready-log: the output passes through {kept}; lines that a terminal misses stay there")
         inherited = environment.for_target(folder, run_name, settings, fallback)
         for number, descriptor in replaced.items():
             os.dup2(descriptor, number)
