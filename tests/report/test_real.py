@@ -70,6 +70,38 @@ def test_case_02_a_static_heap(folder: Path, interpreter: Interpreter) -> None:
 
 
 @every_interpreter
+def test_what_was_scheduled_and_ran_late_is_automatic(folder: Path, interpreter: Interpreter) -> None:
+    """On 3.12+ a C call may free all that it allocated before the pass that it started runs (U6)."""
+    analysis = run(
+        folder,
+        interpreter,
+        """
+        import ctypes, gc
+        keep = []
+        first, second = gc.get_threshold()[:2]
+        for i in range(80):
+            if gc.get_count()[1] > second:
+                # Lists that are made and freed in one C call.
+                next(map(len, map(list, [map(list, [()] * (3 * first))])))
+            else:
+                keep.append([[] for _ in range(first + 1)])
+        gc.collect(1)
+        gc.collect(1)
+        ctypes.pythonapi.PyGC_Collect.argtypes = ()
+        gc.collect()
+        ctypes.pythonapi.PyGC_Collect()  # unseen
+        """,
+    )
+    (process,) = analysis.processes
+    late = process.series.passes["count0"] <= process.series.passes["threshold0"]
+    incremental = interpreter.version[:2] == (3, 14) and interpreter.version < (3, 14, 5)
+    if interpreter.version >= (3, 12) and not incremental:
+        assert int((late & process.pauses.automatic).sum()) >= 1
+    assert process.unseen_explicit == 1
+    assert process.full_passes[-1].kind == "explicit, caller unseen"
+
+
+@every_interpreter
 def test_case_07_the_sleeping_step_and_the_collecting_one(folder: Path, interpreter: Interpreter) -> None:
     analysis = run(
         folder,

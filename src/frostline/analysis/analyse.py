@@ -65,6 +65,7 @@ def analyse(session: Session, options: Options | None = None) -> Analysis:
     asked = asked_spans(session.runs)
     refused = tuple(text for text in dict.fromkeys(t for p in reports for t in p.refused) if of(text, asked))
     verdict = decide(reports, missed, counted, options, refused)
+    never = never_came(session.ready)
     records = sum(
         len(s.passes) + len(s.marks) + len(s.names) + len(s.spans.get("start", ())) for s in session.series
     )

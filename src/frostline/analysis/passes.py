@@ -42,9 +42,31 @@ def pauses_of(series: Series, parent: HeapModel | None = None) -> Pauses:
     alone[said] = np.minimum(own, (end - start)[said])
     enabled = (passes["flags"] & fmt.PASS_DISABLED) == 0
     marked = (passes["flags"] & (fmt.PASS_EXPLICIT | fmt.PASS_FROSTLINE)) != 0
-    automatic = enabled & (passes["threshold0"] > 0) & (passes["count0"] > passes["threshold0"]) & ~marked
+    due = (passes["count0"] > passes["threshold0"]) | _scheduled(series)
+    automatic = enabled & (passes["threshold0"] > 0) & due & ~marked
     heap = heap_model(series, parent, alone)
     return Pauses(start, end, alone, others, automatic, marked, union(start, end), heap)
+
+
+def _scheduled(series: Series) -> Array:
+    """Passes of 3.12+ that a threshold started, although count 0 is no longer over it.
+
+    There a pass is only scheduled when count 0 passes its threshold, and runs when the C call that
+    allocated is over. What that call freed again brings count 0 back, to nothing if it freed all of
+    it; the generation is then chosen by the older counts. So a young pass of the generation that they
+    choose was automatic. For a full one, which is what C code asks for by itself (PyGC_Collect),
+    count 0 must not be far below, too.
+    """
+    passes = series.passes
+    if series.version < (3, 12):
+        return np.zeros(len(passes), bool)
+    generation = passes["generation"]
+    if (3, 14, 0) <= series.version < (3, 14, 5):  # the incremental collector calls each one 1
+        return (generation == 1) & (2 * passes["count0"] > passes["threshold0"])
+    young = (generation == 1) & (passes["count1"] > passes["threshold1"])
+    full = (generation == 2) & (passes["count2"] > passes["threshold2"])
+    chosen: Array = young | (full & (2 * passes["count0"] > passes["threshold0"]))
+    return chosen
 
 
 def kind_of(series: Series, pauses: Pauses, i: int) -> str:

@@ -11,7 +11,6 @@ from frostline.recording.loss import Losses
 from frostline.recording.model import Series
 from frostline.recording.segment import Segment
 
-
 #: Records: that a process ends with just so many is not to be expected.
 _LARGE = 1000
 

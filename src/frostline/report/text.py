@@ -294,10 +294,11 @@ def _explicit(analysis: Analysis) -> Iterator[Block]:
         yield Table(title, columns, tuple(rows), frozenset((2, 3, 4)))
     for process in analysis.processes:
         if process.unseen_explicit:
+            passes = "pass" if process.unseen_explicit == 1 else "passes"
             yield Line(
-                f"{process.name}: {process.unseen_explicit:,} more passes "
-                f"({ms(process.unseen_explicit_total)}) that no threshold started, "
-                "from calls that were not seen (made in C, or through an older reference)",
+                f"gc.collect() unseen in {process.name}: {process.unseen_explicit:,} {passes} "
+                f"({ms(process.unseen_explicit_total)}) that no threshold started: "
+                "called in C, or through a reference older than the recording",
                 indent=2,
             )
 
