@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 import pytest
 
+from frostline.reach.helper import take_back
 from tests.interpreters import SOURCE, found
 from tests.reach.under_run import FROSTLINE, discard, environment, notes, wait_for, wait_for_helper, write
 
@@ -164,7 +165,7 @@ def test_any_environment_will_do(tmp_path: Path, prefix: list[str]) -> None:
         state.write_bytes(before)
 
 
-@pytest.mark.parametrize("name", ["a b", "new\nline", "žluťoučký-猫", b"\xff\xfe", "q'u\"o$te"])
+@pytest.mark.parametrize("name", ["a b\nnew line žluťoučký-猫", b"\xff\xfe q'u\"o$te"])
 def test_any_folder_will_do(tmp_path: Path, name: str | bytes) -> None:
     """As the session's folder, and as the working folder."""
     folder = os.path.join(os.fsencode(tmp_path), os.fsencode(name))
@@ -206,7 +207,7 @@ def test_a_command_line_of_a_hundred_kilobytes(tmp_path: Path) -> None:
     assert shown.returncode == 0
 
 
-@pytest.mark.parametrize("files", [4, 6, 8, 12, 20])
+@pytest.mark.parametrize("files", [4, 8, 12])
 def test_few_descriptors(tmp_path: Path, files: int) -> None:
     """Where even the interpreter cannot start, nothing can be done; where the command can, it runs."""
 
@@ -353,3 +354,13 @@ def test_a_shared_memory_that_cannot_be_used(tmp_path: Path, how: str | None) ->
     assert [p["recorded"] for p in helper["processes"]] == [True]
     assert any("not on tmpfs" in warning for warning in helper["warnings"])
     assert json.loads(next((tmp_path / "rec").glob("run-*.json")).read_text())["warnings"]
+
+
+def test_a_command_that_cannot_start_takes_no_other_runs_session_away(tmp_path: Path) -> None:
+    """Both made the folder, as far as each can tell."""
+    session = tmp_path / "rec"
+    mine, other = (write(session / f"run-{pid}-1.json", "{}") for pid in (1, 2))
+    take_back({"session": str(session), "run_file": str(mine), "created": True})
+    assert not mine.exists() and other.exists()
+    take_back({"session": str(session), "run_file": str(other), "created": True})
+    assert not session.exists()
