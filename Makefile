@@ -19,6 +19,7 @@ lint: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/frostline check src
 
 # pytest comes last, so that its summary is what a reader of the log sees at the end.
 test: lint

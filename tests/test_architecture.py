@@ -23,6 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "export": {"format", "analysis", "recording", "errors"},
     "experiment": {"format", "reach", "analysis", "recording", "errors"},
     "integrations": set(),
+    "checking": {"errors"},
     "demo": {"errors"},
     "errors": set(),
 }

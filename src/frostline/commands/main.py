@@ -20,6 +20,7 @@ COMMANDS = {
     "collect": ("frostline.commands.collect", "Run a collection in every process of a live server."),
     "tune": ("frostline.commands.tune", "Set the collector's thresholds there."),
     "ping": ("frostline.commands.ping", "Say which of them answer, and which do not and why."),
+    "check": ("frostline.commands.check", "Check that every process of your source applies the policy."),
     "doctor": ("frostline.commands.doctor", "Check that this interpreter, environment and machine are fit."),
     "demo": ("frostline.commands.demo", "Run the reference server, stock and frozen, and compare."),
 }
