@@ -31,7 +31,7 @@ _SPAN = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*(=[^;=]+)?$")
     "spans",
     multiple=True,
     metavar="MODULE:QUALNAME[=LABEL]",
-    help="Time each call of a callable, in any module but the program's own file.",
+    help="Time each call of a callable; of the program's own file with __main__ as the module.",
 )
 @click.option(
     "--preset",

@@ -212,7 +212,12 @@ def _after_fork_in_parent() -> None:
 
 
 def _close() -> None:
+    import sys
+
     recorder = probe.recorder_of_this_process()
+    main_module = sys.modules.get("frostline.probe.main_module")
+    if main_module is not None:
+        _quietly(main_module.finish)
     if recorder is not None:
         _quietly(recorder.close)
 

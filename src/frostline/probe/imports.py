@@ -137,9 +137,11 @@ def arm(spans: str, presets: str) -> None:
     for item in spans.split(";"):
         name, colon, _ = item.partition(":")
         name = name.strip()
-        if not colon or name == "__main__":
+        if not colon:
             if name:
                 _refuse(item, "")
+        elif name == "__main__":
+            _watch_main(item)
         else:
             watch(name, _Arrived(name, False))
     wanted = [word.strip() for word in presets.split(",")]
@@ -186,9 +188,18 @@ def _runs_as_main(name: str) -> None:
     """``python -m`` takes this module's code and runs it as ``__main__``: it is not imported."""
     for item in state.spans.split(";"):
         if item.partition(":")[0].strip() == name:
-            _refuse(
-                item, "python -m runs this module as the program itself, which is not imported by its name"
-            )
+            _watch_main(item)
+
+
+def _watch_main(item: str) -> None:
+    try:
+        from frostline.probe import main_module
+
+        reason = main_module.watch(item)
+        if reason:
+            _refuse(item, reason)
+    except Exception:
+        pass
 
 
 def _refuse(item: str, reason: str) -> None:

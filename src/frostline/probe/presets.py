@@ -169,9 +169,4 @@ def parse_span(item: str) -> "tuple[str, str, str]":
         if not part.isidentifier():
             hint = "; a module is named by dots, not by its file" if "/" in module else ""
             raise ValueError(f"span {item!r}: {part!r} is not a Python name{hint}; {shape}")
-    if module == "__main__":
-        raise ValueError(
-            f"span {item!r}: the program's own file cannot be wrapped, its functions run before its body "
-            "has ended; move the function into a module, or use frostline.span() in the source"
-        )
     return module, name, label or name
