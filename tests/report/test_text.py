@@ -199,6 +199,19 @@ def test_two_sessions_side_by_side_on_80_columns(tmp_path: Path, monkeypatch: py
     assert text.count("14 times for over 20 ms") == 2 and text.count("waited for it") == 2
 
 
+def test_a_heap_that_was_thawed_at_the_very_end_does_not_look_unfrozen(tmp_path: Path) -> None:
+    """U18: shutdown() thaws last."""
+    process = Process()
+    process.add_state(0, (3, 0, 0))
+    process.add_mark(fmt.MARK_FREEZE, 1000 * MS, flags=fmt.MARK_FLAG_OURS, a=100_000)
+    process.add_mark(fmt.MARK_THAW, 9000 * MS, flags=fmt.MARK_FLAG_OURS, a=100_000)
+    process.add_state(9001 * MS, (3, 0, 3), closing=True)
+    process.write(tmp_path)
+    lines = list(plain(report(analyse(read_session(tmp_path)))))
+    assert any(re.search(r" close .* 0 \(thawed\)", line) for line in lines)
+    assert not any(re.search(r" attach .*thawed", line) for line in lines)
+
+
 def test_columns_that_hold_nothing_are_left_out_if_they_may_be() -> None:
     table = Table("t", ("a", "b", "c"), (("1", "", ""),), spare=("b",))
     assert list(plain([table])) == ["", "t", "  a  c", "  1"]

@@ -19,6 +19,9 @@ from frostline.analysis.model import Advice, MissedProcess, Options, ProcessRepo
 from frostline.analysis.passes import EXPLICIT, FROSTLINE
 from frostline.analysis.verdict import CANNOT_TELL, milliseconds, some
 
+#: ns. A process that lived for less has no share of the time to speak of.
+LASTING = 1_000_000_000
+
 
 def advise(
     processes: tuple[ProcessReport, ...],
@@ -104,7 +107,9 @@ def _explicit(processes: tuple[ProcessReport, ...]) -> Advice | None:
 
 def _nothing(processes: tuple[ProcessReport, ...]) -> Advice:
     longest = max(p.longest for p in processes)
-    share = max(p.pause_total / p.wall for p in processes)
+    # Of one that lives for a moment, start-up is most of its time: its share says nothing.
+    lasting = [p for p in processes if p.wall >= LASTING]
+    share = max((p.pause_total / p.wall for p in lasting), default=0.0)
     frozen = [p for p in processes if p.frozen_since]
     if frozen:
         before = max((f.pause for p in frozen for f in p.full_passes if f.start < p.frozen_since), default=0)
@@ -114,10 +119,10 @@ def _nothing(processes: tuple[ProcessReport, ...]) -> Advice:
             f"pass took {milliseconds(before)} up to the freeze, and {milliseconds(after)} after it"
         )
     if longest < NEGLIGIBLE_PAUSE or share < NEGLIGIBLE_SHARE:
-        return Advice(
-            f"a freeze gains nothing here: the longest pause is {milliseconds(longest)}, and pauses are at "
-            f"most {share:.2%} of any process's time"
-        )
+        text = f"a freeze gains nothing here: the longest pause is {milliseconds(longest)}"
+        if lasting:
+            text += f", and pauses are at most {share:.2%} of any process's time"
+        return Advice(text)
     start_up = [
         f
         for p in processes

@@ -72,9 +72,7 @@ def analyse(session: Session, options: Options | None = None) -> Analysis:
     return Analysis(
         path=session.path,
         verdict=verdict,
-        advice=advise(
-            reports, missed, verdict, str(session.path), options, refused, never_came(session.ready)
-        ),
+        advice=advise(reports, missed, verdict, str(session.path), options, refused, never),
         processes=reports,
         missed=missed,
         doubts=doubts(

@@ -26,11 +26,28 @@ RARE = 1000
 TUNED = 100
 #: Threshold 0 from which a young pass walks so much that it is a pause of its own.
 MANY_YOUNG = 10_000
+#: Young passes that take more than this share of the time, where it lasted a second, are too many.
+YOUNG_SHARE = 0.05
+SHORT = 1_000_000_000
 
 
 def command(process: ProcessReport) -> str:
     """What was started with ``frostline run`` and became this process."""
-    return shlex.join(process.launched) if process.launched else "COMMAND"
+    return " ".join(map(_quoted, process.launched)) if process.launched else "COMMAND"
+
+
+def _quoted(word: str) -> str:
+    """One word for a shell. What would be shown escaped is written as bash's ``$'...'``."""
+    if word.isascii() and word.isprintable():
+        return shlex.quote(word)
+    escaped = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t"}
+    return "$'" + "".join(escaped.get(c) or _escaped(c) for c in word) + "'"
+
+
+def _escaped(character: str) -> str:
+    if character.isascii() and character.isprintable():
+        return character
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
 
 
 def useless(one: FullPass) -> bool:
@@ -77,6 +94,8 @@ def _gain(process: ProcessReport, processes: tuple[ProcessReport, ...]) -> _Gain
     total = sum(p.pause for p in passes)
     if negligible(max((p.pause for p in passes), default=0), total, process.wall):
         return None
+    if len(passes) == 1 and passes[0].kind != AUTOMATIC:
+        return None  # one call, once: nothing that goes on
     # By time: most of what full passes cost was for nothing.
     if 2 * sum(p.pause for p in passes if useless(p)) < total or not total:
         return None
@@ -128,16 +147,25 @@ def freeze(processes: tuple[ProcessReport, ...], never: str = "") -> Advice | No
             text += f"; {asked:,} explicit {stay} cheaper"
     else:
         text += f"the calls stay, and get cheaper: expect up to {milliseconds(explicit)} less"
+    script = _is_script(most.launched) and not any(p.labels for p in processes)
+    when = "--ready-after 30s" if script else "--ready-url URL"
+    if script and not unfrozen:
+        text += ". Best is frostline.startup_complete() in the program, where its start-up ends"
     how = (
         "the sum of those passes, and the longest young pass that remains; "
         "passes over what grows after the freeze stay, and the freeze itself costs one full pass"
     )
     return Advice(
         text,
-        "" if unfrozen and never else f"frostline run --policy freeze --ready-url URL -- {command(most)}",
+        "" if unfrozen and never else f"frostline run --policy freeze {when} -- {command(most)}",
         automatic or explicit,
         how,
     )
+
+
+def _is_script(launched: tuple[str, ...]) -> bool:
+    """``python g.py``: without steps too, nothing says that it has a URL to ask."""
+    return bool(launched) and launched[0].rpartition("/")[2].startswith("python") and "-m" not in launched[:3]
 
 
 def walked_each(passes: list[FullPass]) -> str:
@@ -175,6 +203,7 @@ def thresholds(processes: tuple[ProcessReport, ...], options: Options) -> list[A
         total, process, passes = max(still, key=lambda one: one[0])
         found += _still(process, passes, total, serving_since(process, processes), options)
     found += _young(processes, options)
+    found += _many_young(processes)
     return found
 
 
@@ -222,13 +251,39 @@ def _froze_early(process: ProcessReport, since: int, worst: FullPass) -> bool:
     return at is not None and 2 * at[0] >= worst.walked.value
 
 
+def _many_young(processes: tuple[ProcessReport, ...]) -> list[Advice]:
+    """Young passes alone take much of the time: of a program that builds much at once."""
+    worst: tuple[float, ProcessReport, int] | None = None
+    for process in processes:
+        since = serving_since(process, processes) or process.start
+        young = (process.series.passes["generation"] < 2) & (process.pauses.start >= since)
+        share = int(process.pauses.length[young].sum()) / max(1, process.stop - since)
+        lasted = process.stop - since >= SHORT
+        if lasted and _threshold0(process) < MANY_YOUNG and share > YOUNG_SHARE:
+            if worst is None or share > worst[0]:
+                worst = (share, process, int(np.count_nonzero(young)))
+    if worst is None:
+        return []
+    share, process, count = worst
+    longest = milliseconds(young_longest(process, serving_since(process, processes)))
+    text = (
+        f"{count:,} young passes take {100 * share:.1f} % of the time of {process.name}, up to {longest}: "
+        "it makes many objects at once. Make them rarer, or put what makes them under frostline.defer()"
+    )
+    return [Advice(text, f"frostline run --policy tune:50000,20,100 -- {command(process)}")]
+
+
+def _threshold0(process: ProcessReport) -> int:
+    set_to = [m.values[0] for m in process.series.marks if m.kind == fmt.MARK_THRESHOLD]
+    state = process.at_attach
+    return set_to[-1] if set_to else state.thresholds[0] if state and state.thresholds else 0
+
+
 def _young(processes: tuple[ProcessReport, ...], options: Options) -> list[Advice]:
     """A threshold 0 so high that young passes became the long ones."""
     worst: tuple[int, ProcessReport, int] | None = None
     for process in processes:
-        state = process.at_attach
-        set_to = [m.values[0] for m in process.series.marks if m.kind == fmt.MARK_THRESHOLD]
-        first = set_to[-1] if set_to else state.thresholds[0] if state and state.thresholds else 0
+        first = _threshold0(process)
         longest = young_longest(process, serving_since(process, processes))
         if first >= MANY_YOUNG and longest > 5 * options.long_floor and (worst is None or longest > worst[0]):
             worst = (longest, process, first)

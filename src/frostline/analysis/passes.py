@@ -62,7 +62,8 @@ def _scheduled(series: Series) -> Array:
         return np.zeros(len(passes), bool)
     generation = passes["generation"]
     if (3, 14, 0) <= series.version < (3, 14, 5):  # the incremental collector calls each one 1
-        return (generation == 1) & (2 * passes["count0"] > passes["threshold0"])
+        incremental: Array = (generation == 1) & (2 * passes["count0"] > passes["threshold0"])
+        return incremental
     young = (generation == 1) & (passes["count1"] > passes["threshold1"])
     full = (generation == 2) & (passes["count2"] > passes["threshold2"])
     chosen: Array = young | (full & (2 * passes["count0"] > passes["threshold0"]))

@@ -308,7 +308,9 @@ def _state(analysis: Analysis) -> Iterator[Block]:
     for process in analysis.processes:
         for when, state in (("attach", process.at_attach), ("close", process.at_close)):
             if state is not None:
-                rows.append((process.name if when == "attach" else "", when, *_state_cells(state)))
+                # What was frozen all the time and thawed at the very end was frozen.
+                thawed = when == "close" and 0 < process.frozen_until <= state.time
+                rows.append((process.name if when == "attach" else "", when, *_state_cells(state, thawed)))
         if process.frozen_since_attach:
             rows.append(("", "difference", "", "", "", f"{process.frozen_since_attach:+,}", ""))
     columns = ("process", "at", "collector", "thresholds", "collections by gen", "frozen", "callbacks")
@@ -317,11 +319,13 @@ def _state(analysis: Analysis) -> Iterator[Block]:
         yield Table("The collector's state", columns, tuple(rows), frozenset((5, 6)), spare)
 
 
-def _state_cells(state: State) -> tuple[str, ...]:
+def _state_cells(state: State, thawed: bool) -> tuple[str, ...]:
     enabled = "" if state.enabled is None else "on" if state.enabled else "off"
     thresholds = ", ".join(map(str, state.thresholds)) if state.thresholds else "-"
     counts = ", ".join("-" if s is None else f"{s[0]:,}" for s in state.stats)
     frozen = "-" if state.frozen is None else f"{state.frozen:,}"
+    if thawed:
+        frozen = f"{frozen} (thawed)"
     return enabled, thresholds, counts, frozen, "" if state.others is None else str(state.others)
 
 

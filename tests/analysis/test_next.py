@@ -1,0 +1,91 @@
+"""What the report says to type next: it can be pasted, it fits the program, it is no contradiction."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from frostline import format as fmt
+from frostline.analysis import Advice, analyse
+from frostline.recording import read_session
+from tests.synthetic import MS, Process, write_run
+
+S = 1000 * MS
+
+
+def advice(folder: Path, command: list[str], *processes: Process) -> list[Advice]:
+    for process in processes:
+        process.write(folder)
+    write_run(folder, command)
+    return list(analyse(read_session(folder)).advice)
+
+
+def static_heap(spans: bool = False) -> Process:
+    process = Process()
+    process.add_state(0, (3, 0, 0))
+    for i in range(3):
+        process.add_pass((1 + i) * S, 100 * MS)
+    for i in range(100 if spans else 0):
+        process.add_span("request", 500 * MS + i * 10 * MS, 5 * MS, kind=fmt.SPAN_ASYNC)
+    return process
+
+
+@pytest.mark.parametrize(
+    ("command", "spans", "when"),
+    [
+        (["python", "g.py"], False, "--ready-after 30s"),
+        (["python", "serve.py"], True, "--ready-url URL"),
+        (["python3", "-m", "uvicorn", "app:app"], False, "--ready-url URL"),
+        (["uvicorn", "app:app"], False, "--ready-url URL"),
+    ],
+)
+def test_a_script_has_no_url_to_ask(tmp_path: Path, command: list[str], spans: bool, when: str) -> None:
+    """U9."""
+    first = advice(tmp_path, command, static_heap(spans))[0]
+    assert first.command.startswith(f"frostline run --policy freeze {when} -- ")
+    assert ("frostline.startup_complete()" in first.text) is (when != "--ready-url URL")
+
+
+def test_one_explicit_collect_is_nothing_to_freeze_for(tmp_path: Path) -> None:
+    """U9."""
+    process = Process()
+    process.add_pass(1 * S, 25 * MS, flags=fmt.PASS_FULL | fmt.PASS_EXPLICIT)
+    process.add_pass(5 * S, 1 * MS, 0)
+    assert not any("--policy freeze" in one.command for one in advice(tmp_path, ["python", "g.py"], process))
+
+
+def test_a_command_of_several_lines_can_be_pasted(tmp_path: Path) -> None:
+    """U22."""
+    words = ["python", "-c", "\ndef work():\n\tprint('a\\\\b', \"\u00e9\")\n", "--x", "it's", "\x07"]
+    text = advice(tmp_path, words, static_heap())[0].command
+    assert text.isprintable() and text.isascii()
+    after = text.partition(" -- ")[2]
+    done = subprocess.run(["bash", "-c", f"printf '%s\\0' {after}"], capture_output=True, timeout=60)
+    assert done.stdout.decode().split("\0")[:-1] == words
+
+
+def test_who_lived_for_a_moment_has_no_share(tmp_path: Path) -> None:
+    """U8: a shell and what it became, 20 ms each, a quarter of that in a pass at start."""
+    process = Process(words={})
+    process.add_pass(5 * MS, 2 * MS, 0)
+    process.add_mark(fmt.MARK_CLOSE, 20 * MS)
+    texts = [one.text for one in advice(tmp_path, ["sh", "-c", "x"], process)]
+    assert "a freeze gains nothing here: the longest pause is 2 ms" in texts
+
+
+@pytest.mark.parametrize(("each", "told"), [(40, True), (2, False)])
+def test_young_passes_that_take_much_of_the_time_get_advice(tmp_path: Path, each: int, told: bool) -> None:
+    """U10: json.loads of much nested data."""
+    process = Process()
+    process.add_state(0, (3, 0, 0))
+    for i in range(20):
+        process.add_span("request", i * 200 * MS, 50 * MS, kind=fmt.SPAN_ASYNC)
+        process.add_pass(i * 200 * MS, each * MS, i % 2)
+    found = advice(tmp_path, ["uvicorn", "app:app"], process)
+    young = [one for one in found if "young passes take" in one.text]
+    assert bool(young) is told
+    if told:
+        assert young[0].command == "frostline run --policy tune:50000,20,100 -- uvicorn app:app"
+        assert "frostline.defer()" in young[0].text and "up to 40 ms" in young[0].text
