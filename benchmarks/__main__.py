@@ -21,6 +21,7 @@ ROWS = {
     "report": False,
     "damaged": False,
     "hostile": False,
+    "follow": True,
 }
 
 

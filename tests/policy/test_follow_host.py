@@ -86,12 +86,15 @@ def test_near_the_recursion_limit_the_host_sees_nothing(interpreter: Interpreter
         line.budget = None                      # a state that cannot be
         gc.collect(); gc.collect()
         assert line.broken
+        assert gc.get_threshold() == (200, 10, 10)
         """,
         FROSTLINE_POLICY=POLICY,
     )
     # What the interpreter itself says of a callback that it cannot even enter is not ours to stop.
     assert ran.code == 0, ran.errors
     assert "AttributeError" not in ran.errors and "TypeError" not in ran.errors
+    whats = [mark.values[0] for mark in marks(only(ran.session.series), layout.MARK_LINE)]
+    assert layout.LINE_SWITCHED_OFF in whats
 
 
 @generational
@@ -155,6 +158,8 @@ def test_a_forked_child_keeps_its_own_account(interpreter: Interpreter, tmp_path
         FROSTLINE_POLICY=POLICY,
     )
     assert (ran.code, ran.errors) == (0, "")
+    child = next(series for series in ran.session.series if marks(series, layout.MARK_FORKED))
+    assert marks(child, layout.MARK_FREEZE) and not marks(child, layout.MARK_THAW)
 
 
 @generational
@@ -287,3 +292,35 @@ def test_following_and_a_deferred_region_leave_each_other_their_thresholds(
         FROSTLINE_POLICY=POLICY,
     )
     assert (ran.code, ran.errors) == (0, "")
+
+
+@generational
+def test_a_pass_that_reclaimed_a_good_part_moves_nothing_nor_does_the_next(
+    interpreter: Interpreter, tmp_path: Path
+) -> None:
+    ran = run(
+        interpreter,
+        tmp_path,
+        """
+        import frostline, gc
+        from frostline.policy import engine
+        class Cycle:
+            def __init__(self): self.me = [self]
+        heap = [[i] for i in range(30_000)]
+        old = [Cycle() for _ in range(1000)]
+        frostline.startup_complete()
+        line = engine.keeper().line
+        gc.set_threshold(0)                              # every pass here is ours to ask for
+        fresh = [Cycle() for _ in range(1000)]
+        keep = [[i] for i in range(line.budget)]
+        del fresh
+        gc.collect(); assert line.moves == 0 and line.yielded
+        gc.collect(); assert line.moves == 0 and not line.yielded
+        gc.collect(); assert line.moves == 1 and line.frozen > len(keep)
+        gc.collect(); assert line.moves == 1             # under half the budget: what is in flight stays
+        """,
+        FROSTLINE_POLICY=POLICY,
+    )
+    assert (ran.code, ran.errors) == (0, "")
+    whats = [mark.values[0] for mark in marks(only(ran.session.series), layout.MARK_LINE)]
+    assert layout.LINE_MOVED in whats or layout.LINE_OVER_BURST in whats

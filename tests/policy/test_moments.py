@@ -120,7 +120,16 @@ async def main():
     while not line.exhausted:
         await request()
     assert line.wholes == 1
-    timer = asyncio.get_running_loop().call_later(0.3, held.set)  # never idle until then
+    asyncio.get_running_loop().call_later(0.3, held.set)  # never idle until then
+    while not held.is_set():
+        await asyncio.sleep(0.01)
+        assert line.wholes == 1
+    await task
+    # One that comes in before it was quiet for long enough, and stays, is in flight as well.
+    held.clear()
+    task = asyncio.ensure_future(slow())
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().call_later(0.3, held.set)
     while not held.is_set():
         await asyncio.sleep(0.01)
         assert line.wholes == 1

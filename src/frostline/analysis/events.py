@@ -10,6 +10,7 @@ import numpy as np
 from frostline import format as fmt
 from frostline.analysis.model import CallSite, Event, State
 from frostline.analysis.pauses import Pauses
+from frostline.format.meanings import LINES
 from frostline.recording import Mark, Series
 
 #: ns. Finalizers that keep the collector off for longer are an event.
@@ -153,7 +154,7 @@ def _finalizers(series: Series) -> set[int]:
 
 
 def _words(series: Series, mark: Mark) -> str:
-    a, b, c, _, _ = mark.values
+    a, b, c, d, e = mark.values
     by = "by Frostline" if mark.flags & fmt.MARK_FLAG_OURS else _at(mark)
     if mark.kind == fmt.MARK_FREEZE:
         count = f"{a:,} objects frozen since the start" if a >= 0 else "not counted"
@@ -181,6 +182,8 @@ def _words(series: Series, mark: Mark) -> str:
         return f"this process is a fork of pid {a}"
     if mark.kind == fmt.MARK_DEAD_COLLECTOR:
         return "the collector does not run here: the process was forked while a pass was running"
+    if mark.kind == fmt.MARK_LINE:
+        return f"{dict(LINES).get(a, 'a policy acted')}: {b:,}; F {c:,} of at most {e:,}, H {d:,}"
     if mark.kind == fmt.MARK_REINSTALLED:
         return "the program had removed our callback from gc.callbacks; it was put back"
     meaning = next((text for kind, _, text in fmt.MARK_KINDS if kind == mark.kind), "")

@@ -79,6 +79,8 @@ def describe() -> str:
             parts += [
                 f"| {number} | {name} | {_cell(meaning)} |" for number, name, meaning in layout.MARK_KINDS
             ]
+            parts += ["", "`a` of a line mark (LINE_*), and what `b` counts then:", ""]
+            parts += [f"- {number}: {_cell(meaning)}" for number, meaning in meanings.LINES]
     parts += ["", "## Control", "", "A request is written into the live words of segment 0 by the same user."]
     parts += ["", "| opcode | name | what it does |", "|---|---|---|"]
     parts += [f"| {number} | {name} | {_cell(meaning)} |" for number, name, meaning in meanings.OPS]

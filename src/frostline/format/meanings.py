@@ -58,3 +58,19 @@ REPLIES = (
     (REPLY_UNKNOWN, "unknown request"),
     (REPLY_REFUSED, "refused: the policy in force does not allow it"),
 )
+
+#: What a policy did and why: ``a`` of a line mark. F, H and the credit are explained in docs/policies.md.
+LINES = (
+    (1, "follow: the line moved up, these survivors are frozen"),
+    (2, "whole heap thawed, collected and frozen again: garbage reclaimed"),
+    (3, "follow: credit exhausted, freezing stops until the whole heap is walked"),
+    (4, "follow: so many of the frozen objects have died that there is credit again"),
+    (5, "follow: much of what was frozen had died, alpha is halved"),
+    (6, "follow: the budget is below two gen-1 periods and was raised to"),
+    (7, "follow: a full pass over the budget, many survivors at once; they are frozen"),
+    (8, "follow: a full pass over the budget, most of it garbage"),
+    (9, "follow: a full pass over the budget, left alone since it or the one before reclaimed a good part"),
+    (10, "follow: a full pass over the budget, there is no credit"),
+    (11, "idle: the deadline passed, the next full pass is the collector's own; waited, ns"),
+    (12, "the policy could not go on and switched itself off"),
+)

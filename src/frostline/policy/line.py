@@ -178,7 +178,18 @@ def make_callback(
             line.lost += 1  # near the limit any call fails: this pass is not judged
         except BaseException as error:
             begun = 0
-            line.broken = failed(error)
+            if failed(error):
+                give_up()
+
+    def give_up() -> None:
+        """What cannot happen has: the host gets its threshold back, and the record says so."""
+        line.broken = True
+        try:
+            first, second, _ = thresholds()
+            set_threshold(first, second, line.host[2])
+            write_plain(layout.LINE_SWITCHED_OFF, line.judged)
+        except Exception:
+            pass
 
     def count(info: "dict[str, int]", took: int) -> int:
         """Survivors of the pass, by count where that is cheap enough, else too many rather than too few."""
@@ -202,17 +213,17 @@ def make_callback(
         if first and (now != line.ours or (first, second) != line.host[:2]):
             line.ours = -1  # the host has set thresholds of its own: they are the ones to work with
             aim(line, set_threshold)
+        if line.exhausted:
+            tell(took, info, at)
+            line.asked = True
+            return
         survivors = count(info, took)
         collected = info["collected"]
         walked = survivors + collected
         over = walked > line.budget + line.period()
         yielded, before = collected > _YIELD * walked, line.yielded
         line.yielded = yielded
-        if line.exhausted:
-            if over:
-                write(layout.LINE_OVER_EXHAUSTED, line, walked, at)
-            line.asked = True
-        elif survivors <= line.budget // 2:
+        if survivors <= line.budget // 2:
             if over:
                 write(layout.LINE_OVER_GARBAGE, line, walked, at)
             set_third(line, third(), set_threshold)
@@ -235,6 +246,16 @@ def make_callback(
                 recorder.mark(layout.MARK_FREEZE, layout.MARK_FLAG_OURS, -1)
             write(layout.LINE_OVER_BURST if over else layout.LINE_MOVED, line, survivors, at)
             set_third(line, third(), set_threshold)
+
+    def tell(took: int, info: "dict[str, int]", at: int) -> None:
+        """Without credit nothing depends on the survivors, so nobody counts them: a pass that may have
+        walked too much is marked, with what it walked by the time it took.
+        """
+        walked = info.get("candidates", -1)
+        most = walked if walked >= 0 else int(took / (line.ns_fast or _NS_AT_FIRST))
+        if most > line.budget + line.period():
+            guess = walked if walked >= 0 else int(took / max(line.ns_whole, 1.0))
+            write(layout.LINE_OVER_EXHAUSTED, line, guess, at)
 
     def third() -> int:
         return max(0, (line.budget // 2) // line.period() - 1)
