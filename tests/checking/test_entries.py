@@ -127,6 +127,11 @@ FOUND = {
         "from http.server import HTTPServer\ndef up():\n    HTTPServer(('', 1), None).serve_forever()",
         {("server", "app:up")},
     ),
+    "a method of something unknown": (
+        "async def up(runtime):\n    await runtime.endpoint('x').serve_endpoint(print)",
+        {("server", "app:up")},
+    ),
+    "dynamo": ("from dynamo.llm import run_input\nasync def up(): await run_input()", {("server", "app:up")}),
     "lifespan": (
         "from fastapi import FastAPI\nfrom contextlib import asynccontextmanager\n@asynccontextmanager\n"
         "async def life(app):\n    yield\napp = FastAPI(lifespan=life)",
@@ -334,6 +339,23 @@ def test_a_target_that_is_not_known_is_said(tmp_path: Path) -> None:
     source = "import multiprocessing, sys\nmultiprocessing.Process(target=TABLE[sys.argv[1]])"
     (note,) = checked(tmp_path, {"app.py": source}).notes
     assert note.startswith("app.py:2") and "not known" in note
+
+
+def test_servers_may_be_added(tmp_path: Path) -> None:
+    source = """
+        import their.rpc
+        from multiprocessing import Process
+        def a(): their.rpc.listen_here()
+        def b(line): line.answer_all()
+        def c(): own()
+        def own(): ...
+        def d(): their.rpc.other()
+        for one in (a, b, c, d):
+            Process(target=one)
+    """
+    config = Config(servers=("their.rpc.listen_here", "answer_all", "app.own"))
+    result = checked(tmp_path, {"app.py": source}, config)
+    assert {entry.name for entry in result.entries if entry.serves} == {"app:a", "app:b", "app:c"}
 
 
 def test_tests_are_left_out_and_counted(tmp_path: Path) -> None:

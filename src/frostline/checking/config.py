@@ -40,6 +40,8 @@ class Config:
     require_serving: tuple[str, ...] = ("frostline.startup_complete",)
     #: Methods that call a function by its name in another process and wait for what it returns.
     rpc: tuple[str, ...] = ("collective_rpc",)
+    #: Calls that start a server besides those that are known, dotted, or a method's name alone.
+    servers: tuple[str, ...] = ()
     entries: tuple[Added, ...] = ()
     excuses: tuple[Excuse, ...] = ()
     tests: bool = False
@@ -118,7 +120,7 @@ def _bad(file: Path, what: str) -> FrostlineError:
     )
 
 
-_KEYS = {"require", "require-serving", "rpc", "entries", "excuse", "tests"}
+_KEYS = {"require", "require-serving", "rpc", "servers", "entries", "excuse", "tests"}
 
 
 def _made(file: Path, table: dict[str, Any], scripts: tuple[tuple[str, str], ...]) -> Config:
@@ -136,6 +138,7 @@ def _made(file: Path, table: dict[str, Any], scripts: tuple[tuple[str, str], ...
         require=require,
         require_serving=_names(file, table, "require-serving", default.require_serving),
         rpc=_names(file, table, "rpc", default.rpc),
+        servers=_names(file, table, "servers", default.servers),
         entries=tuple(_added(file, one) for one in _tables(file, table, "entries")),
         excuses=tuple(_excuse(file, one) for one in _tables(file, table, "excuse")),
         tests=tests,

@@ -60,7 +60,7 @@ class Processes:
         for one in self.graph.values(call.func, node):
             if one[0] == "partial" and one[1][0] == "ext":
                 names.append(one[1][1])
-        return names
+        return names + self.graph.server_methods(call, self.graph.values(call.func, node))
 
     def callers(self, function: Function) -> list[tuple[Node, ast.Call]]:
         """The calls of a function, and those that are given it; found by its name first."""
@@ -220,7 +220,7 @@ class Processes:
             for one in self.graph.evaluator.member(line, name, value[1], False):
                 if one[0] == "fn":
                     self._target(kind, ("fn", one[1], value[1]), node, call)
-        elif value[0] == "ext" and (known.starts_server(value[1]) or kind == "pool"):
+        elif value[0] == "ext" and (self.graph.serves(value[1]) or kind == "pool"):
             found = Found(kind, value[1], node[0].module, call.lineno, [], serves=kind == "process")
             found.nothing = f"the process runs {value[1]}, and nothing of yours before it"
             found.server = value[1] if kind == "process" else ""

@@ -15,8 +15,13 @@ class Finder(Servers):
     """Looks through a tree once."""
 
     def run(self, scripts: tuple[tuple[str, str], ...]) -> list[Found]:
-        modules = [one for one in self.tree.modules.values() if known.WORDS.search(one.text)]
-        calls = [one for module in modules for one in self._calls(module) if _interesting(*one)]
+        more = {name.rpartition(".")[2] for name in self.graph.servers}
+        modules = [
+            one
+            for one in self.tree.modules.values()
+            if known.WORDS.search(one.text) or any(name.encode() in one.text for name in more)
+        ]
+        calls = [one for module in modules for one in self._calls(module) if _interesting(*one, more)]
         while True:
             # A helper that hands its parameter on as a target makes entries of what its callers give.
             before = len(self.graph.forwarding)
@@ -32,7 +37,7 @@ class Finder(Servers):
         self._process_classes()
         for node, call in calls:
             for name in self._outside(node, call):
-                if known.starts_server(name):
+                if self.graph.serves(name):
                     self.servers.setdefault(node, (name, call))
         self._scripts(scripts)
         self._mains()
@@ -161,8 +166,12 @@ def _has_word(module: Module, word: str) -> bool:
     return word.encode() in module.text
 
 
-def _interesting(node: Node, call: ast.Call) -> bool:
+def _interesting(node: Node, call: ast.Call, more: set[str]) -> bool:
     """Whether a call can be one of those looked for: evaluating each call of a large tree takes minutes."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     names = node[0].module.call_names
-    return name in names or any(keyword.arg in ("target", "initializer", "fn") for keyword in call.keywords)
+    return (
+        name in names
+        or name in more
+        or any(keyword.arg in ("target", "initializer", "fn") for keyword in call.keywords)
+    )

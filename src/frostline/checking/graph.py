@@ -52,6 +52,8 @@ class Graph:
         self.evaluator = Evaluator(tree)
         #: Functions that hand a parameter on as the target of a new process.
         self.forwarding: set[tuple[Function, str]] = set()
+        #: Calls that start a server besides those that are known: dotted names, or those of methods.
+        self.servers: set[str] = set()
         self._edges: dict[Node, Edges] = {}
         self._by_name: dict[str, Values] = {}
 
@@ -79,6 +81,7 @@ class Graph:
                 callees = self._named(call.func) or callees
             for callee in callees:
                 self._reach(callee, call, into)
+            into.outside += [(name, call) for name in self.server_methods(call, callees)]
             self._handed_over(call, callees, node, into)
         for expression in function.entered:
             for value in self.values(expression, node):
@@ -91,6 +94,17 @@ class Graph:
                     if value[0] == "obj":
                         self._method(value[1], load.attr, into)
         self._decorated(node, into)
+
+    def server_methods(self, call: ast.Call, callees: Values) -> list[str]:
+        """The name of a call that serves by its method's name, on something that is not of the tree."""
+        if not isinstance(call.func, ast.Attribute) or any(one[0] == "fn" for one in callees):
+            return []
+        name = call.func.attr
+        return [f"?.{name}"] if name in known.SERVING_METHODS or name in self.servers else []
+
+    def serves(self, name: str) -> bool:
+        """Whether a call of this name serves."""
+        return name.startswith("?.") or name in self.servers or known.starts_server(name)
 
     def _imported(self, statement: ast.Import | ast.ImportFrom, of: Module) -> list[Module]:
         names: list[str] = []

@@ -19,7 +19,7 @@ _SERVERS = re.compile(
     | (waitress\.serve|werkzeug\.serving\.run_simple|bjoern\.run|cheroot\.wsgi\.Server\(\)\.start)
     | (http\.server|socketserver|wsgiref\.simple_server|xmlrpc\.server)\.\w+\(\)(\.\w+\(\))?\.serve_forever
     | grpc\.(aio\.)?server\(\)\.start
-    | ray\.serve\.run
+    | ray\.serve\.run | dynamo\.(llm|_core)\.run_input
     | sanic\.Sanic\(\)\.(run|serve)
     | flask\.Flask\(\)\.run | quart\.Quart\(\)\.(run|run_task)
     | tornado\.(httpserver\.HTTPServer|web\.Application)\(\)\.(listen|start)
@@ -30,7 +30,10 @@ _SERVERS = re.compile(
 SERVER_CALLS = {
     "run", "serve", "main_loop", "_serve", "start_server", "start_unix_server", "create_server",
     "create_unix_server", "run_app", "_run_app", "start", "run_simple", "serve_forever", "run_task", "listen",
+    "serve_endpoint", "run_input",
 }  # fmt: skip
+#: Methods that serve, whatever they are called on: what that is is often made by compiled code.
+SERVING_METHODS = {"serve_endpoint", "serve_forever"}
 PROCESS_CALLS = {
     "Process", "SpawnProcess", "ForkProcess", "ForkServerProcess", "BaseProcess", "Pool",
     "ProcessPoolExecutor", "spawn", "start_processes", "get_reusable_executor",
@@ -39,7 +42,7 @@ SETUP_CALLS = {"FastAPI", "Starlette", "Litestar", "Celery"}
 #: The text that a module must hold for any of those, or an actor, to be in it.
 WORDS = re.compile(
     rb"\b(uvicorn|hypercorn|granian|gunicorn|start_server|start_unix_server|create_server|create_unix_server"
-    rb"|aiohttp|waitress|werkzeug|bjoern|cheroot|serve_forever|grpc|ray|sanic|flask|quart|tornado|\w*Server"
+    rb"|aiohttp|waitress|werkzeug|bjoern|cheroot|serve_forever|serve_endpoint|run_input|grpc|ray|sanic|flask|quart|tornado|\w*Server"
     rb"|\w*Process|Pool|ProcessPoolExecutor|spawn|start_processes|get_reusable_executor|lifespan|on_startup"
     rb"|on_event|FastAPI|Starlette|Litestar|Celery|worker_process_init)\b"
 )

@@ -44,6 +44,7 @@ class _Check:
         self.graph.evaluator.star_roots = tuple(
             {name.split(".")[0] for name in config.require + config.require_serving} | {"multiprocessing"}
         )
+        self.graph.servers = set(config.servers)
         self.finder = Finder(self.graph)
         self.result = Result(str(tree.root), require=config.require, require_serving=config.require_serving)
         self._places: dict[str, list[str]] = {}

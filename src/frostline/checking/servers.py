@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from frostline.checking import known
 from frostline.checking.entries import Found, Processes, owner_of
 from frostline.checking.graph import Node, Walk
 from frostline.checking.source import Function, Module
@@ -29,8 +28,11 @@ class Servers(Processes):
         """The way to the start of a server; empty if the entry starts none."""
         walk = self.walk(found)
         for name, (node, _) in walk.outside.items():
-            if known.starts_server(name):
-                return [*(f"{function.label}" for function, _ in walk.way(node)), name]
+            if self.graph.serves(name):
+                return [*(function.label for function, _ in walk.way(node)), name.removeprefix("?.")]
+        for node in walk.parents if self.graph.servers else ():
+            if f"{node[0].module.name}.{node[0].name}" in self.graph.servers:
+                return [function.label for function, _ in walk.way(node)]
         return [found.label, found.server] if found.server else []
 
     def _covered(self) -> set[Function]:
