@@ -146,6 +146,73 @@ asyncio.run(main())
 
 
 @every_interpreter
+def test_a_loop_that_ended_before_it_was_quiet_leaves_the_next_one_its_idle_moments(
+    interpreter: Interpreter, tmp_path: Path
+) -> None:
+    """asyncio.run() again and again; a fork into a child with a loop of its own is the same."""
+    ran = run(
+        interpreter,
+        tmp_path,
+        SERVER
+        + """
+import time
+line = engine.keeper().line
+async def short():
+    while not line.exhausted:
+        await request()
+async def long():
+    ends = time.monotonic() + 60
+    while line.wholes == 1 and time.monotonic() < ends:
+        await asyncio.sleep(0.2)
+        with frostline.request(): pass
+asyncio.run(short())
+assert line.wholes == 1
+asyncio.run(long())
+assert line.wholes == 2
+""",
+        FROSTLINE_POLICY="follow,thresholds=200/10/10,budget=6000", FROSTLINE_OUTPUT="",
+    )  # fmt: skip
+    assert (ran.code, ran.errors) == (0, "")
+
+
+@every_interpreter
+def test_a_walk_is_not_begun_inside_another_one_nor_left_half_done(
+    interpreter: Interpreter, tmp_path: Path
+) -> None:
+    """Finalizers ask for one, other threads do, and an error in one is not the host's."""
+    ran = run(
+        interpreter,
+        tmp_path,
+        """
+        import frostline, gc, threading
+        from frostline.policy import engine
+        asked = []
+        class Asks:
+            def __init__(self): self.me = self
+            def __del__(self): asked.append((engine.whole_heap(), frostline.startup_complete()))
+        heap = [[i] for i in range(30_000)]
+        Asks()
+        frostline.startup_complete()
+        assert asked == [(None, None)], asked
+        line = engine.keeper().line
+        assert line.wholes == 1 and not line.busy
+        results = []
+        threads = [threading.Thread(target=lambda: results.append(engine.whole_heap())) for _ in range(8)]
+        [t.start() for t in threads]; [t.join(60) for t in threads]
+        assert len(results) == 8 and any(results) and not line.busy
+        assert line.frozen == 0 and line.kept >= 30_000
+        engine.keeper().after_whole_heap = None          # a state that cannot be
+        keep = []
+        while not line.exhausted: keep += [[i] for i in range(8000)]
+        assert not frostline.idle()
+        assert not line.busy
+        """,
+        FROSTLINE_POLICY="follow,thresholds=200/10/10,budget=6000",
+    )
+    assert (ran.code, ran.errors) == (0, "")
+
+
+@every_interpreter
 def test_major_never_leaves_the_heap_alone(interpreter: Interpreter, tmp_path: Path) -> None:
     ran = run(
         interpreter,

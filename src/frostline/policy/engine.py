@@ -41,6 +41,8 @@ class _Engine:
         self.frozen_by = 0
         #: Frozen without a collect before, so garbage may be frozen: the next idle moment puts it right.
         self.spliced = False
+        #: The whole heap is being walked.
+        self.walking = False
         #: Who asked for the freeze: name, or id with a weak reference to it.
         self.owners: dict[object, object] = {}
         #: What a kind does beyond thresholds and freeze, None for those that do not.
@@ -192,15 +194,24 @@ def whole_heap() -> "int | None":
     process has inherited through a fork stays frozen: to thaw it would copy every page of it.
     """
     keeper = _engine.keeper
-    inherited = _engine.frozen and _engine.frozen_by not in (0, os.getpid())
-    if keeper is not None:
-        keeper.before_whole_heap()
+    if _engine.walking:
+        return None  # another thread is at it, or a finalizer asks in the middle of it
+    _engine.walking = True
+    try:
+        if keeper is not None:
+            keeper.before_whole_heap()
+        return _walk_whole_heap(keeper)
+    finally:
+        _engine.walking = False
+        if keeper is not None:
+            keeper.ended_whole_heap()
+
+
+def _walk_whole_heap(keeper: "Keeper | None") -> "int | None":
     begun = time.monotonic_ns()
     if collect(0) < 0:
-        if keeper is not None:
-            keeper.abandon_whole_heap()
         return None  # a pass is running, in another thread or around us: nothing can be collected
-    if _engine.frozen and not inherited:
+    if _engine.frozen and _engine.frozen_by in (0, os.getpid()):
         real("unfreeze")()
         _mark(layout.MARK_THAW, layout.MARK_FLAG_OURS, -1, begun)
     spent = time.thread_time_ns()
@@ -210,8 +221,6 @@ def whole_heap() -> "int | None":
         # Another thread's pass has begun since. It is over the whole heap now that it is thawed.
         splice()
         _engine.spliced = True
-        if keeper is not None:
-            keeper.abandon_whole_heap()
         return None
     count = freeze_and_count()
     _engine.spliced = False

@@ -63,8 +63,8 @@ class Keeper:
     def before_whole_heap(self) -> None:
         """A walk of the whole heap begins."""
 
-    def abandon_whole_heap(self) -> None:
-        """There was none: a pass was running."""
+    def ended_whole_heap(self) -> None:
+        """However it ended, also if there was none."""
 
     def after_whole_heap(self, count: int, reclaimed: int, spent: int, begun: int) -> None:
         """It has ended: objects kept and reclaimed, CPU nanoseconds of the collect, when it began."""
@@ -106,17 +106,6 @@ def note_whole_heap(count: int, reclaimed: int, begun: int) -> None:
         )
 
 
-_FOLDER = __file__.rpartition("/")[0].rpartition("/")[0] + "/"
-
-
-def _is_ours(error: BaseException) -> bool:
-    """Whether this package's code raised it, and not a signal handler of the host's that ran in it."""
-    innermost = error.__traceback__
-    while innermost is not None and innermost.tb_next is not None:
-        innermost = innermost.tb_next
-    return innermost is None or innermost.tb_frame.f_code.co_filename.startswith(_FOLDER)
-
-
 def _failed(error: BaseException) -> bool:
     """What to do with an exception in a callback: True if the callback is to stop for good."""
     if isinstance(error, RecursionError):
@@ -124,7 +113,7 @@ def _failed(error: BaseException) -> bool:
     if isinstance(error, KeyboardInterrupt):
         _thread.interrupt_main()  # Ctrl-C arrived while we ran: the interpreter would swallow it here
         return False
-    if isinstance(error, Exception) and _is_ours(error):
+    if isinstance(error, Exception) and moments.is_ours(error):
         return True
     raise error  # a signal handler of the host's raised: it is the host's to see
 
@@ -203,9 +192,8 @@ class Follow(Keeper):
         now.frozen -= frozen  # what another thread's pass has frozen meanwhile stays counted
         now.exhausted = now.yielded = False
         self._activate()
-        now.busy = False
 
-    def abandon_whole_heap(self) -> None:
+    def ended_whole_heap(self) -> None:
         self.line.busy = False
 
 

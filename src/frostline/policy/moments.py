@@ -8,6 +8,7 @@ import _signal  # type: ignore[import-not-found]
 import _thread
 import os
 import sys
+from time import monotonic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 #: Seconds without a request, and without the event loop being late, that count as quiet.
 QUIET = 0.05
 _LATE = 0.01
+#: Seconds after which a loop that has not called back is taken for closed.
+_GONE = 1.0
 
 #: Requests open now, and how many there have been. Plain additions: from 3.10 on, the interpreter
 #: changes threads at calls and backward jumps only, so none is lost, and no lock is needed.
@@ -25,7 +28,8 @@ _entered = 0
 #: What the engine wants done in an idle moment, and whether there is anything to do.
 _due: "Callable[[], bool] | None" = None
 _act: "Callable[[], object] | None" = None
-_waiting = False
+#: Until when an event loop has been asked to call back; a loop that was closed meanwhile never will.
+_waiting = 0.0
 
 
 def enter() -> None:
@@ -70,6 +74,28 @@ class Request:
 REQUEST = Request()
 
 
+_FOLDER = __file__.rpartition("/")[0].rpartition("/")[0] + "/"
+
+
+def is_ours(error: BaseException) -> bool:
+    """Whether this package's code raised it, and not a signal handler of the host's that ran in it."""
+    innermost = error.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    return innermost is None or innermost.tb_frame.f_code.co_filename.startswith(_FOLDER)
+
+
+def guarded(act: "Callable[[], object]") -> bool:
+    """Runs an act of the policy's inside the host: what goes wrong in it is ours alone. Whether it went well."""
+    try:
+        act()
+    except Exception as error:
+        if not is_ours(error):
+            raise
+        return False
+    return True
+
+
 def watch(due: "Callable[[], bool]", act: "Callable[[], object]") -> None:
     """``act`` is called in an idle moment when ``due`` says that there is something to do."""
     global _due, _act
@@ -80,8 +106,7 @@ def now() -> bool:
     """The program says that this is an idle moment. Whether anything was done."""
     if _open or _due is None or _act is None or not _due():
         return False
-    _act()
-    return True
+    return guarded(_act)
 
 
 def _settle(due: "Callable[[], bool]") -> None:
@@ -90,26 +115,28 @@ def _settle(due: "Callable[[], bool]") -> None:
     Only on an event loop: a server of threads cannot wait here, and the next request may come at
     once, so it says itself when it is idle.
     """
-    global _waiting
-    if _waiting or not due():
+    if monotonic() < _waiting or not due():
         return
     loop = _running_loop()
-    if loop is None:
-        return
-    _waiting = True
+    if loop is not None:
+        _look_later(loop)
+
+
+def _look_later(loop: "Any") -> None:
+    global _waiting
+    _waiting = monotonic() + QUIET + _GONE
     loop.call_later(QUIET, _look, loop, _entered, loop.time() + QUIET)
 
 
 def _look(loop: "Any", entered: int, planned: float) -> None:
     global _waiting
-    _waiting = False
+    _waiting = 0.0
     if _open or _due is None or _act is None or not _due():
         return
     if entered == _entered and loop.time() - planned < _LATE:
-        _act()
-        return
-    _waiting = True
-    loop.call_later(QUIET, _look, loop, _entered, loop.time() + QUIET)
+        guarded(_act)
+    else:
+        _look_later(loop)
 
 
 def _running_loop() -> "Any":
@@ -120,7 +147,7 @@ def _running_loop() -> "Any":
 def _in_child() -> None:
     global _open, _waiting
     _open = 0
-    _waiting = False
+    _waiting = 0.0
 
 
 os.register_at_fork(after_in_child=_in_child)
@@ -146,7 +173,7 @@ _previous: "Any" = None
 
 def _on_signal(signum: int, frame: "Any") -> None:
     if _handler is not None:
-        _handler()
+        guarded(_handler)
     if callable(_previous):
         _previous(signum, frame)
 
