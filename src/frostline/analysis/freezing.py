@@ -259,9 +259,9 @@ def _many_young(processes: tuple[ProcessReport, ...]) -> list[Advice]:
         young = (process.series.passes["generation"] < 2) & (process.pauses.start >= since)
         share = int(process.pauses.length[young].sum()) / max(1, process.stop - since)
         lasted = process.stop - since >= SHORT
-        if lasted and _threshold0(process) < MANY_YOUNG and share > YOUNG_SHARE:
-            if worst is None or share > worst[0]:
-                worst = (share, process, int(np.count_nonzero(young)))
+        low = _threshold0(process) < MANY_YOUNG
+        if lasted and low and share > max(YOUNG_SHARE, worst[0] if worst else 0.0):
+            worst = (share, process, int(np.count_nonzero(young)))
     if worst is None:
         return []
     share, process, count = worst
