@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import frostline
 from frostline import checking
 from frostline.checking import Config
 from tests.checking.trees import checked, found, missing, written
@@ -322,6 +321,26 @@ def test_celery_and_gunicorn_by_their_hooks(tmp_path: Path) -> None:
     assert {kind for kind, _ in found(result)} == {"Celery application", "Gunicorn configuration"}
 
 
+def test_an_actor_runs_what_is_called_on_it(tmp_path: Path) -> None:
+    source = """
+        import frostline, ray
+        class Base:
+            def run(self): frostline.install()
+            @staticmethod
+            def main(): frostline.install()
+        @ray.remote
+        class Called(Base): ...
+        @ray.remote
+        class Made:
+            def __init__(self): frostline.install()
+        @ray.remote
+        class Other(Base):
+            def run(self): ...
+        ray.get(Called.remote().run.remote())
+    """
+    assert missing(checked(tmp_path, {"app.py": source})) == {"app:Other"}
+
+
 def test_console_scripts_that_serve(tmp_path: Path) -> None:
     written(
         tmp_path,
@@ -364,30 +383,3 @@ def test_tests_are_left_out_and_counted(tmp_path: Path) -> None:
     result = checked(tmp_path, files)
     assert not result.entries and result.tests_left_out == 3
     assert len(checked(tmp_path, {}, Config(tests=True)).findings) == 3
-
-
-def test_our_reference_server_applies_it_everywhere() -> None:
-    demo = Path(frostline.__file__).parent / "demo"
-    result = checking.check(demo, Config())
-    assert not result.findings and not result.notes and not result.skipped
-    assert found(result) == {
-        ("main block", "frostline.demo.__main__:<main>"),
-        ("process", "frostline.demo.engine:main"),
-        ("process", "frostline.demo.worker:main"),
-    }
-
-
-@pytest.mark.parametrize("name", ["engine", "worker", "front_end"])
-def test_our_reference_server_without_one_of_its_calls(tmp_path: Path, name: str) -> None:
-    demo = Path(frostline.__file__).parent / "demo"
-    for path in demo.glob("*.py"):
-        text = path.read_text()
-        if path.stem == name:
-            text = text.replace("frostline.install(", "print(")
-        (tmp_path / path.name).write_text(text.replace("frostline.demo", "demo"))
-    copy = tmp_path / "demo"
-    copy.mkdir()
-    for path in list(tmp_path.glob("*.py")):
-        path.rename(copy / path.name)
-    (finding,) = checking.check(copy, Config()).findings
-    assert name in finding.path or (name == "front_end" and "__main__" in finding.path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from frostline.checking import known, live
 from frostline.checking.entries import Found, classes_of, owner_of
@@ -13,6 +14,8 @@ from frostline.checking.source import Class, Function, Module
 
 class Finder(Servers):
     """Looks through a tree once."""
+
+    _remote: list[str] | None = None
 
     def run(self, scripts: tuple[tuple[str, str], ...]) -> list[Found]:
         more = {name.rpartition(".")[2] for name in self.graph.servers}
@@ -101,17 +104,25 @@ class Finder(Servers):
                             if value[0] == "cls":
                                 self._actor(value[1], "Ray actor", False)
 
+    def _remote_calls(self) -> list[str]:
+        """Names of methods that are called as ``actor.method.remote(...)`` somewhere."""
+        if self._remote is None:
+            names: set[bytes] = set()
+            for module in self.tree.with_text(".remote"):
+                names.update(re.findall(rb"\.(\w+)\s*\.\s*(?:remote|options)\s*\(", module.text))
+            self._remote = sorted(name.decode("utf-8", "replace") for name in names)
+        return self._remote
+
     def _actor(self, klass: Class, kind: str, serves: bool) -> None:
-        starts: list[Node] = []
-        for one in self.graph.evaluator.mro(klass):
-            if isinstance(one, Class):
-                for method in one.methods:
-                    name = method.name.rpartition(".")[2]
-                    for value in self.graph.evaluator.member(
-                        self.graph.evaluator.mro(klass), name, klass, False
-                    ):
-                        if value[0] == "fn" and value[1] is method:
-                            starts.append((method, klass))
+        # Whoever holds the actor calls its methods by name; any other of them may never run in it.
+        names = ["__init__", "__new__", *self._remote_calls()] + (["__call__"] if serves else [])
+        line = self.graph.evaluator.mro(klass)
+        starts: list[Node] = [
+            (value[1], klass)
+            for name in names
+            for value in self.graph.evaluator.member(line, name, klass, False)
+            if value[0] == "fn"
+        ]
         found = Found(
             kind, klass.label, klass.module, klass.line, starts + self._imported(klass.module), serves
         )
