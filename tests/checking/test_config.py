@@ -136,6 +136,14 @@ def test_a_comment_needs_a_reason_and_a_place(tmp_path: Path) -> None:
     assert result.notes == ["app.py:8: excuses nothing: for nothing"]
 
 
+def test_tests_are_left_out_and_counted(tmp_path: Path) -> None:
+    source = CHILD.replace("Process(target=g)\n", "")
+    files = {"tests/app.py": source, "test_app.py": source, "conftest.py": source, "app.py": ""}
+    result = checked(tmp_path, files)
+    assert not result.entries and result.tests_left_out == 3
+    assert len(checked(tmp_path, {}, Config(tests=True)).findings) == 3
+
+
 # --- the command ----------------------------------------------------------------------
 def frostline(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(

@@ -62,6 +62,11 @@ FOUND = {
         "for name in T:\n    Process(target=T[name])",
         {("process", "app:f"), ("process", "app:g")},
     ),
+    "in a comprehension": (
+        "from multiprocessing import Process\ndef f(): ...\ndef g(): ...\n"
+        "ps = [Process(target=t) for t in (f, g)]",
+        {("process", "app:f"), ("process", "app:g")},
+    ),
     "process class": (
         "from multiprocessing import Process\nclass W(Process):\n    def run(self): ...",
         {("process class", "app:W.run")},
@@ -355,9 +360,24 @@ def test_console_scripts_that_serve(tmp_path: Path) -> None:
 
 
 def test_a_target_that_is_not_known_is_said(tmp_path: Path) -> None:
-    source = "import multiprocessing, sys\nmultiprocessing.Process(target=TABLE[sys.argv[1]])"
-    (note,) = checked(tmp_path, {"app.py": source}).notes
-    assert note.startswith("app.py:2") and "not known" in note
+    source = (
+        "import multiprocessing, sys\nmultiprocessing.Process(target=TABLE[sys.argv[1]])\n"
+        "multiprocessing.Process(**TABLE)\nmultiprocessing.Process(target=sys.exit)"
+    )
+    notes = checked(tmp_path, {"app.py": source}).notes
+    assert [note.partition(": a process runs ")[0] for note in notes] == ["app.py:2", "app.py:3", "app.py:4"]
+    assert "not known" in notes[0] and "not known" in notes[1] and "sys.exit" in notes[2]
+
+
+def test_a_pool_may_be_given_the_call_itself(tmp_path: Path) -> None:
+    source = """
+        import functools, frostline
+        from concurrent.futures import ProcessPoolExecutor
+        ProcessPoolExecutor(initializer=frostline.install)
+        ProcessPoolExecutor(initializer=functools.partial(frostline.install, role="x"))
+        ProcessPoolExecutor(initializer=frostline.shutdown)
+    """
+    assert missing(checked(tmp_path, {"app.py": source})) == {"frostline.shutdown"}
 
 
 def test_servers_may_be_added(tmp_path: Path) -> None:
@@ -375,11 +395,3 @@ def test_servers_may_be_added(tmp_path: Path) -> None:
     config = Config(servers=("their.rpc.listen_here", "answer_all", "app.own"))
     result = checked(tmp_path, {"app.py": source}, config)
     assert {entry.name for entry in result.entries if entry.serves} == {"app:a", "app:b", "app:c"}
-
-
-def test_tests_are_left_out_and_counted(tmp_path: Path) -> None:
-    source = FOUND["process"][0]
-    files = {"tests/app.py": source, "test_app.py": source, "conftest.py": source, "app.py": ""}
-    result = checked(tmp_path, files)
-    assert not result.entries and result.tests_left_out == 3
-    assert len(checked(tmp_path, {}, Config(tests=True)).findings) == 3

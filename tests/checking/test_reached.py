@@ -136,6 +136,19 @@ REACHED = {
     "module body": ("frostline.install()", "pass"),
     "nested function": ("", "def go():\n    frostline.install()\ngo()"),
     "recursion": ("def a(n):\n    b(n)\ndef b(n):\n    a(n)\n    frostline.install()", "a(3)"),
+    "comprehension": ("def h():\n    frostline.install()", "[f() for f in (h, print)]"),
+    "global": ("g = None\ndef s():\n    global g\n    g = frostline.install", "s()\ng()"),
+    "data class": (
+        "class B:\n    def go(self):\n        frostline.install()\n"
+        "class A:\n    b: B\n    def go(self):\n        self.b.go()",
+        "A().go()",
+    ),
+    "abstract": (
+        "from abc import abstractmethod\nclass B:\n    def go(self):\n        self.up()\n"
+        "    @abstractmethod\n    def up(self): ...\n"
+        "class A(B):\n    def up(self):\n        frostline.install()\ndef use(b: B):\n    b.go()",
+        "use(main)",
+    ),
     "walrus": ("", "(go := frostline.install)()"),
     "conditional expression": ("", "(frostline.install if main else print)()"),
     "match": ("", "match 1:\n    case 1:\n        frostline.install()"),

@@ -34,6 +34,8 @@ class Found:
     nothing: str = ""
     #: The call that serves, as it is written.
     server: str = ""
+    #: What of the outside runs in it without a function of the tree.
+    outside: str = ""
 
 
 class Processes:
@@ -155,19 +157,7 @@ class Processes:
         return found
 
     def _family(self, klass: Class) -> list[Class]:
-        return [klass, *self._subclasses(klass)]
-
-    def _subclasses(self, klass: Class) -> list[Class]:
-        found: list[Class] = []
-        waiting = [klass]
-        while waiting:
-            base = waiting.pop()
-            for module in self.tree.derived.get(base.name.rpartition(".")[2], []):
-                for one in classes_of(module):
-                    if one is not klass and one not in found and base in self.graph.evaluator.mro(one)[1:]:
-                        found.append(one)
-                        waiting.append(one)
-        return found
+        return [klass, *self.graph.subclasses(klass)]
 
     # --- processes ----------------------------------------------------------------------
     def _process(self, node: Node, call: ast.Call) -> None:
@@ -183,6 +173,9 @@ class Processes:
             )
             found.anchors.append((module, call.lineno, call.end_lineno or call.lineno))
             self._add(found)
+        starred = any(keyword.arg is None for keyword in call.keywords)
+        if starred and not arguments and any(known.is_process(name) for name in names):
+            self._unknown.append((node[0].module, call.lineno, _UNKNOWN))
         for argument in arguments:
             if isinstance(argument, ast.Constant) and argument.value is None:
                 continue
@@ -209,7 +202,7 @@ class Processes:
             if anchor not in found.anchors:
                 found.anchors.append(anchor)
             if value[2] is not None:
-                for other in self._subclasses(value[2]):
+                for other in self.graph.subclasses(value[2]):
                     own = self.method_in(other, value[1])
                     variant = self._of_function(kind, own, other, variant_of=found)
                     variant.anchors.append(anchor)
@@ -224,6 +217,7 @@ class Processes:
             found = Found(kind, value[1], node[0].module, call.lineno, [], serves=kind == "process")
             found.nothing = f"the process runs {value[1]}, and nothing of yours before it"
             found.server = value[1] if kind == "process" else ""
+            found.outside = value[1]
             found.anchors.append(anchor)
             self._add(found)
         elif value[0] == "ext":

@@ -81,6 +81,10 @@ class Graph:
                 callees = self._named(call.func) or callees
             for callee in callees:
                 self._reach(callee, call, into)
+                if callee[0] == "fn" and callee[2] is not None and callee[1].has_decorator("abstractmethod"):
+                    name = callee[1].name.rpartition(".")[2]
+                    for other in self.subclasses(callee[2]):
+                        self._method(other, name, into)
             into.outside += [(name, call) for name in self.server_methods(call, callees)]
             self._handed_over(call, callees, node, into)
         for expression in function.entered:
@@ -94,6 +98,20 @@ class Graph:
                     if value[0] == "obj":
                         self._method(value[1], load.attr, into)
         self._decorated(node, into)
+
+    def subclasses(self, klass: Class) -> list[Class]:
+        """The classes of the tree that derive from one."""
+        found: list[Class] = []
+        waiting = [klass]
+        while waiting:
+            base = waiting.pop()
+            for module in self.tree.derived.get(base.name.rpartition(".")[2], []):
+                module.functions()  # classes inside functions as well
+                for one in module.classes:
+                    if one is not klass and one not in found and base in self.evaluator.mro(one)[1:]:
+                        found.append(one)
+                        waiting.append(one)
+        return found
 
     def server_methods(self, call: ast.Call, callees: Values) -> list[str]:
         """The name of a call that serves by its method's name, on something that is not of the tree."""

@@ -59,6 +59,7 @@ def call_names(text: bytes) -> set[str]:
 
 
 _PROCESS = re.compile(r"(^|\.)(Process|SpawnProcess|ForkProcess|ForkServerProcess|BaseProcess)$")
+_OTHER_PROCESSES = ("psutil", "asyncio", "subprocess")
 _POOL = re.compile(
     r"^(concurrent\.futures(\.process)?\.ProcessPoolExecutor|(multiprocessing|torch\.multiprocessing|billiard|"
     r"multiprocess)(\.\w+\(\))?\.(pool\.)?Pool|loky\.(ProcessPoolExecutor|get_reusable_executor))$"
@@ -94,6 +95,11 @@ def starts_server(name: str) -> bool:
     return _SERVERS.fullmatch(name) is not None
 
 
+def is_process(name: str) -> bool:
+    """Whether a call of this name makes a process of Python's."""
+    return _PROCESS.search(name) is not None and name.split(".")[0] not in _OTHER_PROCESSES
+
+
 def is_pool(name: str) -> bool:
     """Whether a call of this name makes a pool of processes."""
     return _POOL.match(name) is not None
@@ -122,8 +128,7 @@ def process_arguments(call: ast.Call, names: set[str]) -> list[ast.expr]:
         place = 2 if any(name.endswith("ProcessPoolExecutor") for name in names) else 1
         return call.args[place : place + 1]
     if _PROCESS.search(last) or any(_PROCESS.search(name) for name in names):
-        foreign = {name for name in names if name.split(".")[0] in ("psutil", "asyncio", "subprocess")}
-        if foreign:
+        if any(name.split(".")[0] in _OTHER_PROCESSES for name in names):
             return []
         if "target" in keywords:
             found.append(keywords["target"])

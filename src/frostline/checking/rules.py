@@ -141,7 +141,7 @@ class _Check:
         if not possible:
             return list(wanted)  # no file speaks of them: there is nothing to walk for
         walk = self.graph.walk(found.starts, bodies=True, until=frozenset(wanted))
-        reached = set(walk.outside) | walk.labels()
+        reached = set(walk.outside) | walk.labels() | {found.outside}
         return [name for name in wanted if name not in reached]
 
     def _mentioned(self, name: str) -> bool:

@@ -99,7 +99,7 @@ class Servers(Processes):
                                 found.starts.append((value[1], value[2]))
                 kept = self._add(found)
                 if of is not None:
-                    for other in self._subclasses(of):
+                    for other in self.graph.subclasses(of):
                         if self.method_in(other, root) is not root:
                             continue  # an override that serves is a server of its own
                         self._add(

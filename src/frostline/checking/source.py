@@ -119,6 +119,7 @@ class _Scan:
     def __init__(self, function: Function) -> None:
         self.function = function
         self.module = function.module
+        self._global: set[str] = set()
 
     def run(self) -> None:
         function = self.function
@@ -144,8 +145,13 @@ class _Scan:
     def _statement(self, statement: ast.stmt, into: Bindings, owner: Class | None, replace: bool) -> None:
         function = self.function
         fresh: set[str] = set()
+        if isinstance(statement, ast.Global):
+            self._global.update(statement.names)
 
         def bind(name: str, *what: object) -> None:
+            if name in self._global:
+                self.module.body.bindings.setdefault(name, []).append(what)
+                return
             if replace and name not in fresh:
                 into[name] = []
                 fresh.add(name)
@@ -161,6 +167,8 @@ class _Scan:
                 made = Function(self.module, f"{prefix}<lambda>", node, [], function)
                 function.lambdas[id(node)] = made
                 function.inner.append(made)
+            elif isinstance(node, ast.comprehension) and isinstance(node.target, ast.Name):
+                into.setdefault(node.target.id, []).append(("iter", node.iter))
             elif isinstance(node, ast.NamedExpr) and isinstance(node.target, ast.Name):
                 bind(node.target.id, "expr", node.value)
             elif isinstance(node, (ast.Yield, ast.YieldFrom)):
@@ -269,6 +277,8 @@ class Module:
             if guarded:
                 at = live.main_blocks(parsed.body)[0]
                 self.main = Function(self, "<main>", at, guarded, self.body).scan()
+            if b"global " in self.text:
+                self.functions()  # they may bind names of the module
         except (SyntaxError, ValueError, LookupError) as error:
             self.problem = f"it is no Python that {_version()} can read: {error}".split("(<")[0].strip()
         except (RecursionError, MemoryError):
