@@ -310,6 +310,7 @@ def collect(generation: int) -> int:
         before = _collections()
         found = int(real("collect")(generation))  # type: ignore[call-overload]
         return found if _collections() != before else -1
+    recorder.position()  # makes a tuple, which may set off an automatic pass: that one is not ours
     place = recorder.position()
     before = _collections()
     found = int(real("collect")(generation))  # type: ignore[call-overload]

@@ -55,6 +55,7 @@ class _Collect(_StandIn):
         if not recorder.recording:
             return self.__wrapped__(*args, **keywords)
         recorder.ensure_callback()
+        recorder.position()  # makes a tuple, which may set off an automatic pass: that one is not the caller's
         place = recorder.position()
         lost = recorder.lost_passes()
         begun = time.monotonic_ns()
