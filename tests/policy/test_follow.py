@@ -24,7 +24,7 @@ FORCED = POLICY + ",major=force"
 SMALL, LARGE = 60_000, 120_000
 SESSIONS = 3_000
 #: So many that most of them outlive a full pass.
-LIVE = 5_000
+LIVE = 3_600
 REASONS = (
     layout.LINE_OVER_BURST, layout.LINE_OVER_GARBAGE, layout.LINE_OVER_YIELD, layout.LINE_OVER_EXHAUSTED,
     layout.LINE_EXHAUSTED,
