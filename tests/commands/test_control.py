@@ -221,6 +221,15 @@ def test_another_program_after_an_exec_is_not_signalled(tmp_path: Path) -> None:
         process.communicate(timeout=30)
 
 
+def test_the_program_after_an_exec_is_asked(tmp_path: Path) -> None:
+    code = f"import os, sys\nos.execv(sys.executable, [sys.executable, '-c', {STATES['sleep']!r}])"
+    with running(tmp_path, PYTHON, "-c", code) as process:
+        up(process)
+        for where in ("rec", str(process.pid)):
+            done = frostline(tmp_path, "freeze", where)
+            assert done.returncode == 0 and "1 of 1" in done.stdout, done.stdout
+
+
 def test_a_pid_that_is_used_again_is_not_signalled(tmp_path: Path) -> None:
     """The header's start is another process's: as after a pid has come round."""
     with running(tmp_path, PYTHON, "-c", STATES["read"]) as process:
