@@ -1,7 +1,7 @@
 """Draws what a command printed to a terminal as an SVG: the README's picture.
 
-    script -qec "stty cols 110; frostline report DIR" /dev/null |
-        python tools/picture.py TITLE LINES > docs/report.svg
+script -qec "stty cols 110; frostline report DIR" /dev/null |
+    python tools/picture.py TITLE LINES > docs/report.svg
 """
 
 from __future__ import annotations

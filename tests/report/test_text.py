@@ -61,8 +61,8 @@ def test_the_verdict_comes_first_and_the_rest_in_its_order(tmp_path: Path) -> No
 def test_unknown_walks_are_dashes_and_estimates_are_marked(tmp_path: Path) -> None:
     text = "\n".join(plain(report(server(tmp_path))))
     row = next(line for line in text.splitlines() if re.search(r"\(pid 4711\)\s+2\s+3 ", line))
-    assert "~" in row
-    assert "~ gen 2: net container allocations" in text
+    assert "<=" in row
+    assert "<= gen 2: net container allocations" in text
     late = Process(pid=9)
     late.add_pass(10 * MS, 80 * MS)
     late.write(tmp_path)
@@ -317,7 +317,7 @@ def test_one_footnote_for_a_generation(tmp_path: Path) -> None:
             process.add_pass(1000 * MS + i * 100 * MS, took, flags=fmt.PASS_FULL | fmt.PASS_EXPLICIT)
         process.write(tmp_path)
     lines = list(plain(report(analyse(read_session(tmp_path)))))
-    (line,) = [line for line in lines if line.startswith("  ~ gen 2: ")]
+    (line,) = [line for line in lines if line.startswith("  <= gen 2: ")]
     assert line.endswith("; 2 of 40 passes are unknown and not in the sums")
 
 

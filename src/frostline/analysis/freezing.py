@@ -169,9 +169,10 @@ def _is_script(launched: tuple[str, ...]) -> bool:
 
 
 def walked_each(passes: list[FullPass]) -> str:
-    """``, each over about 600,000 objects``: the median of what is known."""
+    """``, each over at most 600,000 objects``: the median of what is known."""
     known = sorted(p.walked.value for p in passes if p.walked.value)
-    return f", each over about {rounded(known[len(known) // 2])} objects" if known else ""
+    how_far = "at most" if any(p.walked.at_most for p in passes) else "about"
+    return f", each over {how_far} {rounded(known[len(known) // 2])} objects" if known else ""
 
 
 def rounded(number: int) -> str:
@@ -212,7 +213,8 @@ def _still(
 ) -> list[Advice]:
     worst = max(passes, key=lambda p: p.pause)
     what = f"{len(passes):,} full passes" if len(passes) > 1 else "a full pass"
-    grew = f" by about {rounded(worst.walked.value)} objects" if worst.walked.value else ""
+    how_far = "at most" if worst.walked.at_most else "about"
+    grew = f" by {how_far} {rounded(worst.walked.value)} objects" if worst.walked.value else ""
     text = (
         f"frozen, {process.name} still had {what}: {milliseconds(total)}, up to {milliseconds(worst.pause)}; "
         f"its heap grew{grew} after the freeze"

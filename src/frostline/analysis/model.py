@@ -32,6 +32,8 @@ class Walked:
     how: str = ""
     #: Passes of which nothing sound is known: they are not in the sum.
     unknown: int = 0
+    #: An upper bound: it can be less, not more.
+    at_most: bool = False
 
 
 @dataclass(frozen=True)

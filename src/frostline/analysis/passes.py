@@ -150,7 +150,7 @@ def _sum_walked(heap: HeapModel, which: Array, generation: int) -> Walked:
         return Walked(None)
     exact = not unknown and bool(np.all(heap.exact[which]))
     how = HOW_EXACT if exact else (HOW_FULL if generation == 2 else HOW_YOUNG)
-    return Walked(int(walked[known].sum()), exact, how, unknown)
+    return Walked(int(walked[known].sum()), exact, how, unknown, at_most=how is HOW_FULL)
 
 
 def full_passes(series: Series, pauses: Pauses) -> tuple[FullPass, ...]:
@@ -169,7 +169,7 @@ def full_passes(series: Series, pauses: Pauses) -> tuple[FullPass, ...]:
                 alone=int(pauses.alone[i]),
                 kind=kind_of(series, pauses, int(i)),
                 reclaimed=int(row["collected"]),
-                walked=Walked(objects, exact, how) if objects >= 0 else Walked(None),
+                walked=Walked(objects, exact, how, at_most=not exact) if objects >= 0 else Walked(None),
                 file=series.name(int(row["trigger_file"])),
                 line=int(row["trigger_line"]),
                 function=series.name(int(row["trigger_function"])),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from frostline.analysis import Advice, Analysis, LabelStats, LongStep, ProcessReport, State
 from frostline.analysis.passes import FROSTLINE
 from frostline.analysis.verdict import milliseconds as ms
+from frostline.analysis.walked import HOW_FULL
 from frostline.report.blocks import Block, Line, Table
 from frostline.report.words import number, seconds, sentence, short_paths, verdict_of, walked
 
@@ -165,7 +166,8 @@ def _generations(analysis: Analysis) -> Iterator[Block]:
         which = " and ".join(map(str, sorted(generations)))
         unknown, of = (sum(numbers) for numbers in zip(*generations.values(), strict=True))
         rest = f"; {unknown:,} of {of:,} passes are unknown and not in the sums" if unknown else ""
-        yield Line(f"~ gen {which}: {how}{rest}", "quiet", indent=2)
+        sign = "<=" if how is HOW_FULL else "~"
+        yield Line(f"{sign} gen {which}: {how}{rest}", "quiet", indent=2)
     for process in analysis.processes:
         others = sum(g.others for g in process.generations)
         if process.other_callbacks and others > 0.01 * process.pause_total:

@@ -18,7 +18,8 @@ def seconds(ns: float) -> str:
 def walked(value: Walked) -> str:
     if value.value is None:
         return "-"
-    return f"{'' if value.exact else '~'}{value.value:,}"
+    sign = "" if value.exact else "<=" if value.at_most else "~"
+    return f"{sign}{value.value:,}"
 
 
 def short_paths(text: str) -> str:
