@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -76,7 +77,7 @@ def test_an_interpreter_by_its_name(path: str, is_one: bool) -> None:
         ("/x/python3.12", ["python", "-E"], {"FROSTLINE_OUTPUT": "/s"}, "isolated"),
         ("/x/python3.12", ["python", "app.pex"], {"FROSTLINE_OUTPUT": "/s"}, "pex"),
         ("/x/python3.12", ["python"], {"FROSTLINE_OUTPUT": "/s", "PYTHONPATH": "/a"}, "pythonpath-replaced"),
-        ("/x/python3.12", ["python"], {"FROSTLINE_OUTPUT": "/s", "PYTHONPATH": "/a:/f"}, "sitecustomize"),
+        ("/x/python3.12", ["python"], {"FROSTLINE_OUTPUT": "/s", "PYTHONPATH": "/a:/f"}, "unknown"),
         ("/x/python3.12", ["python"], {"FROSTLINE_OUTPUT": "/s", "PYTHONPATH": "/f:/a"}, "unknown"),
         ("/x/python3.12", ["python"], None, "unknown"),
         ("/opt/app/server", ["server"], {"FROSTLINE_OUTPUT": "/s"}, "frozen"),
@@ -86,6 +87,16 @@ def test_reasons(executable: str, argv: list[str], environment: dict[str, str] |
     found, _ = missed.reason(0, executable, argv, environment, "/s", "/f", True)
     assert found == reason
     assert found in missed.REASONS
+
+
+def test_the_folder_whose_sitecustomize_stands_before_ours_is_named(tmp_path: Path) -> None:
+    """torch makes its children's PYTHONPATH from sys.path: most folders before ours hold none."""
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "sitecustomize.py").write_text("")
+    variables = {"FROSTLINE_OUTPUT": "/s", "PYTHONPATH": f"{tmp_path}:{theirs}:/f"}
+    found = missed.reason(0, "/x/python3.12", ["python"], variables, "/s", "/f", True)
+    assert found == ("sitecustomize", str(theirs))
 
 
 def test_another_users_process() -> None:

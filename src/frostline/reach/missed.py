@@ -1,5 +1,6 @@
 """Why a Python process of the tree has no recording: a reason by what can be seen from outside."""
 
+import os
 import re
 from typing import NamedTuple
 
@@ -148,6 +149,8 @@ def reason(
         entries = environment.get("PYTHONPATH", "").split(":")
         if fallback not in entries:
             return "pythonpath-replaced", ""
-        if entries[0] != fallback:
-            return "sitecustomize", entries[0]
+        for entry in entries[: entries.index(fallback)]:
+            # A folder before ours that holds none does no harm.
+            if os.path.isfile(os.path.join(entry, "sitecustomize.py")):
+                return "sitecustomize", entry
     return "unknown", ""
