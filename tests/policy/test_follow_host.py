@@ -324,3 +324,32 @@ def test_a_pass_that_reclaimed_a_good_part_moves_nothing_nor_does_the_next(
     assert (ran.code, ran.errors) == (0, "")
     whats = [mark.values[0] for mark in marks(only(ran.session.series), layout.MARK_LINE)]
     assert layout.LINE_MOVED in whats or layout.LINE_OVER_BURST in whats
+
+
+@generational
+def test_a_burst_too_large_to_count_is_frozen_in_the_next_idle_moment(
+    interpreter: Interpreter, tmp_path: Path
+) -> None:
+    """Its estimate spends the credit; what is there is then counted, and no longer walked."""
+    if interpreter.version >= (3, 15, 0):
+        pytest.skip("the interpreter tells how many there are")
+    ran = run(
+        interpreter,
+        tmp_path,
+        """
+        import frostline, gc
+        from frostline.policy import engine, line as rule
+        heap = [[i] for i in range(30_000)]
+        frostline.startup_complete()
+        line = engine.keeper().line
+        rule._COUNT_LIMIT = 0
+        gc.set_threshold(0)
+        keep = [[i] for i in range(100_000)]
+        gc.collect(); assert line.exhausted and line.moves == 0 and line.estimated
+        assert frostline.idle()
+        assert not line.exhausted and not line.estimated and line.kept > 130_000
+        assert not frostline.idle()
+        """,
+        FROSTLINE_POLICY=POLICY,
+    )
+    assert (ran.code, ran.errors) == (0, "")

@@ -169,7 +169,8 @@ class Follow(Keeper):
         return now.active and now.major != "never" and (now.exhausted or 2 * now.frozen > now.credit())
 
     def idle(self) -> None:
-        if line.measure(self.line) * 2 > self.line.credit() or self.line.exhausted:
+        # After an estimate the many survivors are still there, to be walked by every full pass: freeze them.
+        if self.line.estimated or line.measure(self.line) * 2 > self.line.credit() or self.line.exhausted:
             engine.whole_heap()
         else:
             line.aim(self.line, engine.real("set_threshold"), _deferred())
@@ -190,7 +191,7 @@ class Follow(Keeper):
         now.kept = count
         line.write(layout.LINE_WHOLE_HEAP, now, reclaimed, begun)
         now.frozen -= frozen  # what another thread's pass has frozen meanwhile stays counted
-        now.exhausted = now.yielded = False
+        now.exhausted = now.yielded = now.estimated = False
         self._activate()
 
     def ended_whole_heap(self) -> None:

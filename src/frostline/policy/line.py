@@ -60,6 +60,8 @@ class Line:
         self.busy = False
         self.broken = False
         self.yielded = False
+        #: The last survivors judged were too many to count: that the credit is gone is an estimate.
+        self.estimated = False
         self.host = gc.get_threshold()
         self.ours = 0
         self.ns_fast = 0.0
@@ -204,6 +206,7 @@ def make_callback(
             if walked > 10_000 and (not line.ns_fast or took < line.ns_fast * walked):
                 line.ns_fast = max(took / walked, 1.0)
             return survivors
+        line.estimated = True
         return int(took / fast) + max(0, counts()[0])
 
     def judge(took: int, info: "dict[str, int]") -> None:
@@ -217,6 +220,7 @@ def make_callback(
             tell(took, info, at)
             line.asked = True
             return
+        line.estimated = False
         survivors = count(info, took)
         collected = info["collected"]
         walked = survivors + collected
