@@ -19,7 +19,7 @@ def main() -> None:
     # What a progress bar leaves behind (cursor and erase sequences) is no part of the picture.
     text = re.sub(r"\x1b\[[?0-9;]*[A-LN-Za-ln-z]", "", sys.stdin.read()).replace("\r", "")
     printed = [line.rstrip() for line in text.split("\n")][:lines]
-    width = max(len(Text.from_ansi(line).plain) for line in printed)
+    width = max(len(Text.from_ansi(line).plain) for line in printed) + 2
     console = Console(record=True, width=width, file=io.StringIO(), force_terminal=True)
     for line in printed:
         console.print(Text.from_ansi(line), soft_wrap=True)
