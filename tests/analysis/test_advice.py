@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from frostline import format as fmt
 from frostline.analysis import Analysis
 from tests.analysis.test_verdict import analysed, normal
@@ -287,6 +289,23 @@ def test_a_child_that_ended_before_the_others_were_told_has_missed_none(tmp_path
     server.add_mark(fmt.MARK_FREEZE, 5 * S, a=-1, flags=fmt.MARK_FLAG_OURS)
     serve(server, 6 * S)
     assert "no-boundary" not in slugs(analysed(tmp_path, server, child))
+
+
+@pytest.mark.parametrize(("lived", "doubted"), [(0.7, False), (30, True)])
+def test_a_child_of_a_frozen_parent_that_ended_early_was_frozen_from_its_start(
+    tmp_path: Path, lived: float, doubted: bool
+) -> None:
+    """Pool workers that live less than a second inherit the freeze; nobody can tell them in time."""
+    server = Process(text=[("policy", "freeze")])
+    server.add_mark(fmt.MARK_BOUNDARY, 5 * S, a=2)
+    server.add_mark(fmt.MARK_FREEZE, 5 * S, a=-1, flags=fmt.MARK_FLAG_OURS)
+    serve(server, 60 * S)
+    child = Process(pid=9, text=[("policy", "freeze"), ("parent_series", str(server.opened))])
+    child.opened = server.opened + 10 * S
+    child.add_mark(fmt.MARK_FORKED, 0, a=server.pid, b=server.opened)
+    child.add_pass(MS, MS)
+    child.add_pass(int(lived * S), MS)
+    assert ("no-boundary" in slugs(analysed(tmp_path, server, child))) == doubted
 
 
 # --- doubts ---------------------------------------------------------------------------

@@ -129,6 +129,43 @@ def test_a_process_that_comes_later_is_told_as_well(tmp_path: Path) -> None:
         assert process.wait(timeout=30) == 0
 
 
+def test_a_worker_that_is_started_anew_is_given_the_time_that_the_first_ones_had(tmp_path: Path) -> None:
+    """A recycled worker imports what it serves; told in the middle of that it would freeze half of it."""
+    code = (
+        "import os, sys\n"
+        "r, w = os.pipe()\n"
+        "def worker():\n"
+        "    pid = os.fork()\n"
+        "    if not pid: os.close(w); os.read(r, 1); os._exit(0)\n"
+        "    return pid\n"
+        "first = worker(); sys.stdin.readline()\n"
+        "print(first, worker(), flush=True)\n"
+        "sys.stdin.readline()\n"
+    )
+    with running(tmp_path, PYTHON, "-c", code, options=("--ready-after", "2s")) as process:
+        assert process.stdin is not None and process.stdout is not None
+
+        def answered(pid: int) -> bool:
+            found = notes(tmp_path / "rec", "helper")
+            return any(a["pid"] == pid and a["reply"] == "done" for note in found for a in note["boundary"])
+
+        wait_for(lambda: answered(process.pid), "the command is told")
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        first, second = map(int, process.stdout.readline().split())
+        wait_for(lambda: answered(first) and answered(second), "both workers are told")
+        process.stdin.write("end\n")
+        process.stdin.flush()
+        assert process.wait(timeout=30) == 0
+    wait_for_helper(tmp_path / "rec")
+    age = {}
+    for path in (tmp_path / "rec").glob("*-0.0000.flr"):
+        header, words = segments.read_header(str(path)), segments.read_words(str(path))
+        assert header is not None and words is not None
+        age[header.pid] = words["boundary"] - header.series
+    assert age[second] > age[first] > 0
+
+
 LOGGING = (
     "import sys\n"
     "print('starting', sys.stdout.isatty()); print('to stderr', file=sys.stderr, flush=True)\n"

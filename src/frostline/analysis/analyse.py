@@ -31,6 +31,10 @@ from frostline.format.naming import process_name, process_role
 from frostline.recording import ProcessSeen, Series, Session
 from frostline.recording.process import is_dead
 
+#: ns. Whom the supervisor sees, it tells of the boundary about a second later, or as late as the
+#: first children of the same parent were told.
+TOLD_WITHIN = 2_000_000_000
+
 _SOURCES = (fmt.IDENTITY_PROGRAM, fmt.IDENTITY_TITLE, fmt.IDENTITY_MULTIPROCESSING, fmt.IDENTITY_MODULE)
 
 
@@ -47,6 +51,7 @@ def analyse(session: Session, options: Options | None = None) -> Analysis:
         every.append((series, pauses, choose_primary(steps_of(series, pauses, options))))
     names = _names([series for series, _, _ in every], seen)
     processes: list[ProcessReport] = []
+    known: dict[int, ProcessReport] = {}
     counted = Counted()
     launched = _launchers(session)
     for index, (series, pauses, steps) in enumerate(every):
@@ -59,7 +64,9 @@ def analyse(session: Session, options: Options | None = None) -> Analysis:
         counted.add(steps)
         outside = seen.get((series.session, series.pid))
         report = _process(series, pauses, steps, names, index, outside, session, options)
-        processes.append(replace(report, launched=launched(series)))
+        report = replace(_inherited(report, known), launched=launched(series))
+        known[series.series] = report
+        processes.append(report)
     reports = tuple(processes)
     missed = _missed(session)
     asked = asked_spans(session.runs)
@@ -167,6 +174,21 @@ def _process(
         launched=(),
         pauses=pauses,
     )
+
+
+def _inherited(report: ProcessReport, known: dict[int, ProcessReport]) -> ProcessReport:
+    """A child that was gone before it could be told has its parent's freeze, made before the fork."""
+    parent = report.series.first_text("parent_series")
+    above = known.get(int(parent)) if parent.isdecimal() else None
+    if report.frozen_since or above is None:
+        return report
+    siblings = (p for p in known.values() if p.boundary and p.series.first_text("parent_series") == parent)
+    within = 2 * max((p.boundary - p.start for p in siblings), default=0) + TOLD_WITHIN
+    if report.stop - report.start > within:
+        return report
+    if not above.frozen_since or not above.frozen_since <= report.start < above.frozen_until:
+        return report
+    return replace(report, frozen_since=report.start, frozen_until=report.stop + 1)
 
 
 def _lost(series: Series, what: str, at_attach: State | None, at_close: State | None) -> int:

@@ -236,7 +236,9 @@ def _still(
         text += f" (young passes of up to {milliseconds(young)} are there already)"
     if not since:
         text += ". If that was start-up, freeze later instead, when it is over"
-    ours = any(m.kind == fmt.MARK_FREEZE and m.flags & fmt.MARK_FLAG_OURS for m in process.series.marks)
+    ours = process.policy.split(",")[0] == "freeze" or any(
+        m.kind == fmt.MARK_FREEZE and m.flags & fmt.MARK_FLAG_OURS for m in process.series.marks
+    )
     policy = (
         f"freeze,thresholds={first}/{second}/{RARE} --ready-url URL"
         if ours

@@ -16,7 +16,7 @@ _WAIT = 2.0
 _LATE = 600.0
 #: A process that has just begun to record may not have installed its handler yet, seconds.
 _HANDLER = 5.0
-#: A process that appears after the boundary is told after this, seconds: it has begun then.
+#: A process that appears after the boundary is told after this at the least, seconds: it has begun then.
 _SETTLE = 1.0
 _MOST = 10_000
 _NAMES = {number: text.partition(":")[0].split(" ")[0] for number, text in meanings.REPLIES}
@@ -41,6 +41,11 @@ class Boundary:
         self.entries: dict[tuple[int, int], dict[str, Any]] = {}
         self._asked: list[_Asked] = []
         self._first_tried: dict[tuple[int, int], float] = {}
+        #: Parent -> how old its oldest child was when the boundary came: so long one of them may need
+        #: to load what it serves. Told earlier, a recycled worker would freeze half of its imports.
+        self._ages: dict[int, int] = {}
+        #: Those that lived then.
+        self._there: set[tuple[int, int]] | None = None
         self.changed = False
 
     @property
@@ -50,6 +55,13 @@ class Boundary:
 
     def step(self, processes: list[Process]) -> None:
         """Asks those not asked yet, and takes in answers."""
+        if self._there is None:
+            self._there = {(p.pid, p.start_ticks) for p in processes if p.alive}
+            now = time.monotonic_ns()
+            for process in processes:
+                if process.mailbox and process.alive:
+                    age = now - process.first_seen
+                    self._ages[process.parent] = max(age, self._ages.get(process.parent, 0))
         for process in processes:
             key = process.pid, process.start_ticks
             if process.mailbox and process.alive and key not in self.entries and len(self.entries) < _MOST:
@@ -61,7 +73,11 @@ class Boundary:
         key = process.pid, process.start_ticks
         now = time.monotonic()
         first = self._first_tried.setdefault(key, now)
-        if self.entries and time.monotonic_ns() - process.first_seen < _SETTLE * 1e9:
+        settle = int(_SETTLE * 1e9)
+        if self._there is None or key not in self._there:
+            # Twice: it loads beside those that serve, and told late it has lost nothing.
+            settle = max(settle, 2 * self._ages.get(process.parent, 0))
+        if self.entries and time.monotonic_ns() - process.first_seen < settle:
             return
         try:
             box = Mailbox(process.mailbox, process.pid)
