@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _WORD = layout.WORD
 _LOST_PASSES = _WORD["lost_passes"]
 _LOST_SPANS = _WORD["lost_spans"]
-_FOLDER = __file__.rpartition("/")[0]
+_FOLDER = __file__.rpartition("/")[0].rpartition("/")[0] + "/"
 _SIGURG = 23
 #: Files whose frames are never the trigger: the stand-ins of ``hooks`` add theirs.
 OURS: set[str] = set()
