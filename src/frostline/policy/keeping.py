@@ -13,6 +13,7 @@ from frostline import format as layout
 from frostline import probe
 from frostline.policy import engine, line, moments
 from frostline.policy.grammar import Policy
+from frostline.probe.callback import is_ours
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _failed(error: BaseException) -> bool:
     if isinstance(error, KeyboardInterrupt):
         _thread.interrupt_main()  # Ctrl-C arrived while we ran: the interpreter would swallow it here
         return False
-    if isinstance(error, Exception) and moments.is_ours(error):
+    if isinstance(error, Exception) and is_ours(error):
         return True
     raise error  # a signal handler of the host's raised: it is the host's to see
 

@@ -10,6 +10,8 @@ import os
 import sys
 from time import monotonic
 
+from frostline.probe.callback import is_ours
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,17 +74,6 @@ class Request:
 
 
 REQUEST = Request()
-
-
-_FOLDER = __file__.rpartition("/")[0].rpartition("/")[0] + "/"
-
-
-def is_ours(error: BaseException) -> bool:
-    """Whether this package's code raised it, and not a signal handler of the host's that ran in it."""
-    innermost = error.__traceback__
-    while innermost is not None and innermost.tb_next is not None:
-        innermost = innermost.tb_next
-    return innermost is None or innermost.tb_frame.f_code.co_filename.startswith(_FOLDER)
 
 
 def guarded(act: "Callable[[], object]") -> bool:
