@@ -310,11 +310,10 @@ def collect(generation: int) -> int:
         before = _collections()
         found = int(real("collect")(generation))  # type: ignore[call-overload]
         return found if _collections() != before else -1
-    recorder.position()  # makes a tuple, which may set off an automatic pass: that one is not ours
     place = recorder.position()
     before = _collections()
     found = int(real("collect")(generation))  # type: ignore[call-overload]
-    recorder.flag_since(place, layout.PASS_FROSTLINE | layout.PASS_EXPLICIT)
+    recorder.flag_since(place, layout.PASS_FROSTLINE | layout.PASS_EXPLICIT, generation)
     return found if _collections() != before else -1
 
 

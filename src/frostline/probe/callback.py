@@ -67,14 +67,16 @@ def make_hot_functions(recorder: "Recorder") -> None:
     # it reads 0. The mapping itself and not a view of it: that is 0.1 us a pass.
     alive = recorder.alive
     buffer: "mmap | bytearray" = bytearray(8)
-    offset = end = slot = start = thread = begin = count0 = count1 = count2 = pending = retry_at = 0
+    # The commit word of the next pass: its slot and one.
+    commit = 1
+    offset = end = start = thread = begin = count0 = count1 = count2 = pending = retry_at = 0
     # Whether other tools' callbacks stand behind ours. Looked for at passes of generation 1 and 2 and
     # at explicit collections, not at each young pass: that would cost 0.05 us there.
     crowd = False
     words = memoryview(bytearray(layout.HEADER_SIZE)).cast("Q")
 
     def on_collection(phase: str, info: "dict[str, int]") -> None:
-        nonlocal start, thread, count0, count1, count2, slot, offset
+        nonlocal start, thread, count0, count1, count2, commit, offset
         try:
             if phase == "start":
                 count0, count1, count2 = get_count()
@@ -100,10 +102,10 @@ def make_hot_functions(recorder: "Recorder") -> None:
                         count1,
                         count2,
                         generation,
-                        slot + 1,
+                        commit,
                     )
                     # Side by side: a signal handler that raises can land behind the call, not here.
-                    slot += 1
+                    commit += 1
                     offset += 128
                 start = 0
                 if crowd or (generation and callbacks[-1] is not on_collection):
@@ -118,7 +120,7 @@ def make_hot_functions(recorder: "Recorder") -> None:
 
     def full(stop: int, info: "dict[str, int]") -> None:
         """A pass of the oldest generation: rare, so everything that may explain it is written."""
-        nonlocal slot, offset
+        nonlocal commit, offset
         file = line = function = 0
         try:
             at = frame(2)
@@ -159,9 +161,9 @@ def make_hot_functions(recorder: "Recorder") -> None:
             info.get("duration", -1.0),
             0,
             0,
-            slot + 1,
+            commit,
         )
-        slot += 1
+        commit += 1
         offset += 128
 
     def others() -> None:
@@ -209,10 +211,10 @@ def make_hot_functions(recorder: "Recorder") -> None:
 
     def failed(error: BaseException) -> None:
         """Something was raised while our callback ran. What is the host's goes back to the host."""
-        nonlocal start, slot, offset
+        nonlocal start, commit, offset
         start = 0
-        if 0 <= offset < end and int.from_bytes(buffer[offset + 120 : offset + 128], "little") == slot + 1:
-            slot += 1  # the record was whole when the exception came
+        if 0 <= offset < end and int.from_bytes(buffer[offset + 120 : offset + 128], "little") == commit:
+            commit += 1  # the record was whole when the exception came
             offset += 128
         if isinstance(error, KeyboardInterrupt):
             interrupt_main()  # Ctrl-C arrived while we ran: the interpreter would swallow it here
@@ -228,7 +230,7 @@ def make_hot_functions(recorder: "Recorder") -> None:
 
     def roll() -> bool:
         """The pass region is full, or this is a child of a fork that ran no at-fork hook."""
-        nonlocal passes, buffer, offset, end, slot, start
+        nonlocal passes, buffer, offset, end, commit, start
         begun = start
         if forked_raw():
             start = begun  # the pass that is ending is this child's own
@@ -239,7 +241,7 @@ def make_hot_functions(recorder: "Recorder") -> None:
         if grown is None:
             return False
         passes = grown
-        buffer, offset, end, slot = passes.buffer, passes.base, passes.end, 0
+        buffer, offset, end, commit = passes.buffer, passes.base, passes.end, 1
         return True
 
     def grow(full_region: "Region", lost: str) -> "Region | None":
@@ -304,24 +306,33 @@ def make_hot_functions(recorder: "Recorder") -> None:
             words[_LOST_SPANS] += 1
 
     def position() -> "tuple[Region | None, int]":
-        return passes, slot
+        return passes, commit - 1
 
-    def flag_since(place: "tuple[Region | None, int]", flags: int) -> int:
-        """Sets flags in the passes that this thread has run since ``place``; returns how many."""
+    def flag_since(place: "tuple[Region | None, int]", flags: int, asked: object) -> int:
+        """Sets flags in the pass that a collection of generation ``asked`` by this thread has made since
+        ``place``: the last of that generation. (Earlier ones are automatic: our own code allocates too.)
+        Returns 1, or 0 if there was none.
+        """
         region, first = place
-        flagged = 0
         mine = get_ident()
+        found = None
+        at = 0
         while region is not None and passes is not None:
-            until = slot if region is passes else region.capacity
+            until = commit - 1 if region is passes else region.capacity
             for number in range(first, until):
-                at = region.base + number * 128
-                if int.from_bytes(region.buffer[at + 16 : at + 24], "little") == mine:
-                    region.buffer[at + 45] |= flags
-                    flagged += 1
+                here = region.base + number * 128
+                if (
+                    region.buffer[here + 44] == asked
+                    and int.from_bytes(region.buffer[here + 16 : here + 24], "little") == mine
+                ):
+                    found, at = region, here
             if region is passes:
                 break
             region, first = passes, 0
-        return flagged
+        if found is None:
+            return 0
+        found.buffer[at + 45] |= flags
+        return 1
 
     def in_flight() -> int:
         """The thread that is inside a pass, 0 for none."""
@@ -333,7 +344,7 @@ def make_hot_functions(recorder: "Recorder") -> None:
         start = pending = 0
 
     def use(new: "Series | None") -> None:
-        nonlocal series, passes, spans, buffer, offset, end, slot, start, pending, words
+        nonlocal series, passes, spans, buffer, offset, end, commit, start, pending, words
         series = new
         if new is None:
             passes = spans = None
@@ -344,7 +355,7 @@ def make_hot_functions(recorder: "Recorder") -> None:
         words = new.words
         passes = new.regions[layout.REGION_PASSES]
         spans = new.regions[layout.REGION_SPANS]
-        buffer, offset, end, slot = passes.buffer, passes.base, passes.end, 0
+        buffer, offset, end, commit = passes.buffer, passes.base, passes.end, 1
         alive[0] = 1
 
     recorder.position = position

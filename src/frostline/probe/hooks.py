@@ -55,7 +55,6 @@ class _Collect(_StandIn):
         if not recorder.recording:
             return self.__wrapped__(*args, **keywords)
         recorder.ensure_callback()
-        recorder.position()  # makes a tuple, which may set off an automatic pass: that one is not the caller's
         place = recorder.position()
         lost = recorder.lost_passes()
         begun = time.monotonic_ns()
@@ -76,9 +75,9 @@ class _Collect(_StandIn):
         args: "Any",
         keywords: "Any",
     ) -> None:
-        passes = recorder.flag_since(place, layout.PASS_EXPLICIT)
-        skipped = not passes and recorder.lost_passes() == lost  # a full disk is no running pass
         generation = args[0] if args else keywords.get("generation", 2)
+        passes = recorder.flag_since(place, layout.PASS_EXPLICIT, generation)
+        skipped = not passes and recorder.lost_passes() == lost  # a full disk is no running pass
         recorder.mark(
             layout.MARK_COLLECT,
             layout.MARK_FLAG_SKIPPED if skipped else 0,

@@ -57,7 +57,7 @@ class Recorder:
     record_span: "Callable[[int, int, int, int, int, int, int, int], None]"
     use: "Callable[[Series | None], None]"
     position: "Callable[[], tuple[Region | None, int]]"
-    flag_since: "Callable[[tuple[Region | None, int], int], int]"
+    flag_since: "Callable[[tuple[Region | None, int], int, object], int]"
     in_flight: "Callable[[], int]"
     grow: "Callable[[Region, str], Region | None]"
     look_around: "Callable[[], int]"

@@ -23,6 +23,8 @@ from frostline import probe
 
 _NOFOLLOW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _WIPEONFORK = 18
+#: Populated at once: the pages are reserved anyway, and a fault each 32 passes would be in the callback.
+_SHARED = mmap.MAP_SHARED | mmap.MAP_POPULATE
 
 pack_mark = _struct.Struct(layout.MARK + "Q").pack_into
 pack_name = _struct.Struct(layout.NAME + "Q").pack_into
@@ -63,11 +65,11 @@ class Mapping:
                 os.posix_fallocate(descriptor, 0, size)
                 number = -1
                 if probe.HAS_TRACKFD:
-                    self.mapping = mmap.mmap(descriptor, size, trackfd=False)  # type: ignore[call-arg,unused-ignore]
+                    self.mapping = mmap.mmap(descriptor, size, flags=_SHARED, trackfd=False)  # type: ignore[call-arg,unused-ignore]
                 else:
                     number = os.dup(descriptor)
                     os.close(number)  # the lowest free number: the one that mmap's own dup takes next
-                    self.mapping = mmap.mmap(descriptor, size)
+                    self.mapping = mmap.mmap(descriptor, size, flags=_SHARED)
             except BaseException:
                 os.unlink(path)
                 raise
