@@ -50,7 +50,10 @@ def test_an_interrupt_reaches_the_host(stage: Stage, name: str) -> None:
     times = sized(100, 1000)
     lost = {}
     for run, callback in (("recorded", "none"), ("plain", "empty")):
-        done = stage.once("interrupted", name, str(times), callback, recorded=run == "recorded")
+        for _ in range(8):
+            done = stage.once("interrupted", name, str(times), callback, recorded=run == "recorded")
+            if done.returncode == 0 or "in <module>" not in done.stderr:
+                break  # else one landed in the host's own "except", recorded or not: that run says nothing
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
         lost[run] = int((stage.folder / run / "lost").read_text().split()[0])
     root = stage.read()[0]
