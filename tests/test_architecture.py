@@ -22,13 +22,13 @@ ALLOWED: dict[str, set[str]] = {
     "report": {"format", "analysis", "recording", "errors"},
     "export": {"format", "analysis", "recording", "errors"},
     "experiment": {"format", "reach", "analysis", "recording", "errors"},
-    "integrations": set(),
+    "integrations": {"format", "probe", "policy"},
     "checking": {"errors"},
     "demo": {"errors"},
     "errors": set(),
 }
 #: Loaded in the target: these modules of the standard library and no other, at import or later.
-IN_TARGET = ("probe", "policy", "agent", "format")
+IN_TARGET = ("probe", "policy", "agent", "format", "integrations")
 SMALL_LIBRARY = {
     "_interpreters", "_signal", "_struct", "_thread", "_weakref", "_xxsubinterpreters",
     "atexit", "errno", "gc", "mmap", "os", "sys", "time",

@@ -73,9 +73,11 @@ def _record(policy: "str | None") -> None:
 
 def _adopt(text: str) -> None:
     if text and text != "off":
+        from frostline import integrations
         from frostline.policy import engine
 
         engine.adopt(text)
+        integrations.arm()
 
 
 def install(role: "str | None" = None, rank: "int | str | None" = None, policy: "str | None" = None) -> None:

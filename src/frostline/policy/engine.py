@@ -39,6 +39,8 @@ class _Engine:
         self.frozen = False
         #: The process that froze last. A child that was forked later has a heap of its own to freeze.
         self.frozen_by = 0
+        #: The process in which the program itself has told the boundary; an integration's adds nothing.
+        self.told_by_program = 0
         #: Frozen without a collect before, so garbage may be frozen: the next idle moment puts it right.
         self.spliced = False
         #: The whole heap is being walked.
@@ -115,6 +117,10 @@ def boundary(told_by: int, owner: object = None) -> "int | None":
     """
     policy = _engine.policy
     late = told_by == BY_SUPERVISOR
+    if told_by == BY_PROGRAM:
+        _engine.told_by_program = os.getpid()
+    elif told_by == BY_INTEGRATION and _engine.told_by_program == os.getpid():
+        return None
     recorder = probe.recorder_of_this_process()
     if recorder is not None:
         from frostline.probe import imports
@@ -262,6 +268,7 @@ def release(collect_after: bool = True, owner: object = None) -> bool:
 def thaw(collect_after: bool, inside_pass: bool = False) -> bool:
     """Thaws what we froze, whoever asked for it."""
     _engine.owners.clear()
+    _engine.told_by_program = 0
     if _engine.keeper is not None:
         _engine.keeper.stop()
         if not inside_pass:  # where the list may be walked just now, and an entry taken out skips another

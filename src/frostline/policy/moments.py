@@ -93,6 +93,11 @@ def watch(due: "Callable[[], bool]", act: "Callable[[], object]") -> None:
     _due, _act = due, act
 
 
+def wanted() -> bool:
+    """Nothing is in flight, and something waits for an idle moment."""
+    return _open == 0 and _due is not None and _due()
+
+
 def now() -> bool:
     """The program says that this is an idle moment. Whether anything was done."""
     if _open or _due is None or _act is None or not _due():

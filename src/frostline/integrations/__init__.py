@@ -1,0 +1,61 @@
+"""What Frostline knows of other people's servers: when start-up has ended, what a request is, when they idle.
+
+Where a policy is in force, each module named here is watched for; when it has been imported, the
+file of ours beside it puts a few wrappers in. Nothing of a framework is imported that the host has
+not imported, and a version that lacks a name loses that integration alone, with a mark that says so.
+FROSTLINE_INTEGRATIONS names those wanted (``uvicorn,celery``), ``auto`` (all) or ``none``.
+"""
+
+import os
+import sys
+
+from frostline.probe import imports
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: Integration -> the modules whose arrival it waits for. Its file here has the integration's name, and
+#: a function ``arrived(name, module)``.
+KNOWN = {
+    "uvicorn": (
+        "uvicorn.lifespan.on",
+        "uvicorn.lifespan.off",
+        "uvicorn.protocols.http.h11_impl",
+        "uvicorn.protocols.http.httptools_impl",
+    ),
+}
+
+
+def arm() -> None:
+    """Watches for the modules of all integrations wanted. Again does nothing; raises nothing."""
+    wanted = os.environ.get("FROSTLINE_INTEGRATIONS") or "auto"
+    names = [word.strip() for word in wanted.split(",")]
+    for integration, modules in KNOWN.items():
+        if integration in names or "auto" in names:
+            for name in modules:
+                imports.watch(name, _Arrived(integration, name))
+
+
+class _Arrived:
+    """Loads the integration when one of its modules is there."""
+
+    __slots__ = ("_integration", "_name")
+
+    def __init__(self, integration: str, name: str) -> None:
+        self._integration = integration
+        self._name = name
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is _Arrived and (other._integration, other._name) == (
+            self._integration,
+            self._name,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self._integration, self._name))
+
+    def __call__(self, module: "Any") -> None:
+        part = f"frostline.integrations.{self._integration}"
+        __import__(part)
+        sys.modules[part].arrived(self._name, module)

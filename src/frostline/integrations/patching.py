@@ -1,0 +1,151 @@
+"""Wrappers that an integration puts around functions of a host, and what it tells the policy from there.
+
+Each calls the host's function with what it was given, returns and raises what that does, and tells
+afterwards. What goes wrong in the telling is ours alone.
+"""
+
+from frostline import probe
+from frostline.format import MARK_REFUSED
+from frostline.policy import engine, moments
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Function = Callable[..., Any]
+
+#: Seconds without anything to do that count as quiet for a loop over a queue.
+QUIET = moments.QUIET
+
+
+def put(owner: "Any", name: str, make: "Callable[[Function], Function]") -> bool:
+    """Puts ``make(function)`` in the place of ``owner.name``, once. False, with a mark, where it is missing.
+
+    Args:
+        owner: a class or a module.
+        make: one of the makers below.
+    """
+    real = getattr(owner, name, None)
+    if real is None or not callable(real):
+        refused(f"{getattr(owner, '__module__', '')}.{getattr(owner, '__qualname__', owner)}.{name}")
+        return False
+    if getattr(real, "_frostline", False):
+        return True
+    wrapper: Any = make(real)
+    for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
+        setattr(wrapper, attribute, getattr(real, attribute, None))
+    wrapper.__wrapped__ = real
+    wrapper._frostline = True
+    setattr(owner, name, wrapper)
+    return True
+
+
+def refused(what: str) -> None:
+    """A mark: this version of the host lacks what we know of others."""
+    recorder = probe.recorder_of_this_process()
+    if recorder is not None:
+        recorder.mark(
+            MARK_REFUSED,
+            a=recorder.name_id(f"integration {what}"),
+            b=recorder.name_id("this version does not have it"),
+        )
+
+
+def ready(owner: object = None) -> None:
+    """Start-up has ended and nothing has been admitted: the boundary."""
+    moments.guarded(lambda: engine.boundary(engine.BY_INTEGRATION, owner))
+
+
+def closed(owner: object = None) -> None:
+    """The owner's life has ended: thaws, if it was the last one. No collection: the host is ending."""
+    moments.guarded(lambda: engine.release(False, owner))
+
+
+# --- makers ---------------------------------------------------------------------------
+def then(tell: "Callable[[Any], object]") -> "Callable[[Function], Function]":
+    """Calls ``tell(self)`` when a method has returned."""
+
+    def make(real: "Function") -> "Function":
+        def wrapper(*args: "Any", **keywords: "Any") -> "Any":
+            result = real(*args, **keywords)
+            tell(args[0] if args else None)
+            return result
+
+        return wrapper
+
+    return make
+
+
+def then_async(tell: "Callable[[Any], object]") -> "Callable[[Function], Function]":
+    """The same for a coroutine function."""
+
+    def make(real: "Function") -> "Function":
+        async def wrapper(*args: "Any", **keywords: "Any") -> "Any":
+            result = await real(*args, **keywords)
+            tell(args[0] if args else None)
+            return result
+
+        return wrapper
+
+    return make
+
+
+def before(tell: "Callable[[Any], object]") -> "Callable[[Function], Function]":
+    """Calls ``tell(self)`` and then the method."""
+
+    def make(real: "Function") -> "Function":
+        def wrapper(*args: "Any", **keywords: "Any") -> "Any":
+            tell(args[0] if args else None)
+            return real(*args, **keywords)
+
+        return wrapper
+
+    return make
+
+
+def in_flight(real: "Function") -> "Function":
+    """Each call is a request."""
+    enter, leave = moments.enter, moments.leave
+
+    def wrapper(*args: "Any", **keywords: "Any") -> "Any":
+        enter()
+        try:
+            return real(*args, **keywords)
+        finally:
+            leave()
+
+    return wrapper
+
+
+def in_flight_async(real: "Function") -> "Function":
+    """Each run of the coroutine is a request."""
+    enter, leave = moments.enter, moments.leave
+
+    async def wrapper(*args: "Any", **keywords: "Any") -> "Any":
+        enter()
+        try:
+            return await real(*args, **keywords)
+        finally:
+            leave()
+
+    return wrapper
+
+
+def quiet_get(get: "Function", empty: type[BaseException]) -> "Function":
+    """For a loop that sleeps in ``queue.get()``: where a policy waits for an idle moment and nothing has
+    come for QUIET seconds, there is one, before the host goes on to sleep. Calls with arguments pass by.
+
+    Args:
+        get: ``get(timeout=seconds)`` raises ``empty``; ``get()`` waits.
+    """
+
+    def wrapper(*args: "Any", **keywords: "Any") -> "Any":
+        if not args and not keywords and moments.wanted():
+            try:
+                return get(timeout=QUIET)
+            except empty:
+                moments.now()
+        return get(*args, **keywords)
+
+    return wrapper
