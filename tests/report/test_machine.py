@@ -66,7 +66,8 @@ def rows(path: Path) -> list[dict[str, str]]:
 def test_tables(tmp_path: Path) -> None:
     analysis = server(tmp_path / "s")
     written = {path.name for path in write_csv(analysis, tmp_path / "csv" / "deep")}
-    assert written == {"README.md", "runs.csv", "gc_events.csv", "long_calls.csv", "steps_001-4711.csv"}
+    tables = {"runs.csv", "gc_events.csv", "freezes.csv", "long_calls.csv", "steps_001-4711.csv"}
+    assert written == {"README.md", *tables}
     folder = tmp_path / "csv" / "deep"
     (run,) = rows(folder / "runs.csv")
     assert (run["run"], run["process"], run["passes"], run["spans"]) == (

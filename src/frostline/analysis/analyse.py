@@ -12,6 +12,7 @@ from frostline import format as fmt
 from frostline.analysis import events as marks
 from frostline.analysis.advice import advise
 from frostline.analysis.doubts import asked_spans, doubts, never_came, of
+from frostline.analysis.frozen import Frozen, frozen
 from frostline.analysis.held import held_up
 from frostline.analysis.model import Analysis, MissedProcess, Options, ProcessReport, State
 from frostline.analysis.passes import AUTOMATIC, full_passes, generation_stats, longest_from, pauses_of
@@ -128,9 +129,9 @@ def _process(
     # The first boundary: a model that is added later does not begin the serving anew.
     serving = min(boundaries, default=0) or (ready if start <= ready <= stop else 0)
     serving = serving or first_step(series, steps.labels)
+    story = frozen(series, stop)
     longest, longest_text = longest_from(series, pauses, 0)
     serving_longest, serving_text = longest_from(series, pauses, serving or stop)
-    frozen = marks.frozen(series, stop)
     return ProcessReport(
         name=name,
         role=role,
@@ -157,13 +158,21 @@ def _process(
         at_attach=at_attach,
         at_close=at_close,
         frozen_since_attach=frozen_since,
-        frozen_since=frozen[0],
-        frozen_until=frozen[1],
+        frozen=story,
         boundary=max(boundaries, default=0),
         serving=serving,
         serving_longest=serving_longest,
         serving_longest_text=serving_text,
         held=held_up(series, pauses, steps.labels, serving, stop, options),
+        held_ours=held_up(
+            series,
+            pauses,
+            steps.labels,
+            story.since or serving or stop,
+            story.until or stop,
+            options,
+            ours=True,
+        ),
         labels=tuple(sorted(steps.labels, key=lambda label: (-label.slow, -label.total, label.label))),
         long_steps=list_slow(series, pauses, steps, name, [n for n, _ in names]),
         other_callbacks=marks.named(series, fmt.MARK_OTHER_CALLBACK),
@@ -188,7 +197,8 @@ def _inherited(report: ProcessReport, known: dict[int, ProcessReport]) -> Proces
         return report
     if not above.frozen_since or not above.frozen_since <= report.start < above.frozen_until:
         return report
-    return replace(report, frozen_since=report.start, frozen_until=report.stop + 1)
+    ends = report.stop + 1
+    return replace(report, frozen=Frozen(report.start, ends, ((report.start, ends),)))
 
 
 def _lost(series: Series, what: str, at_attach: State | None, at_close: State | None) -> int:

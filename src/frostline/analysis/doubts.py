@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from frostline import format as fmt
+from frostline.analysis.frozen import PROGRAM
 from frostline.analysis.model import Doubt, FullPass, MissedProcess, ProcessReport
 from frostline.analysis.verdict import milliseconds, some
 from frostline.recording import Loss, Run
@@ -12,6 +13,8 @@ from frostline.recording import Loss, Run
 _SAY = "Call frostline.startup_complete() or use --ready-url"
 #: ns an object: 1,000 is the most that was seen on cold caches.
 SLOWEST = 2_000
+#: Lines that freeze without a collect, told one by one.
+SHOWN = 3
 
 
 def doubts(
@@ -89,21 +92,7 @@ def _dead(processes: tuple[ProcessReport, ...]) -> list[Doubt]:
 
 def _freezes(processes: tuple[ProcessReport, ...], ready: tuple[str, int, str] | None) -> list[Doubt]:
     """Freezes that may hold garbage, and freezes that were asked for and never came."""
-    found: list[Doubt] = []
-    spliced = []
-    for p in processes:
-        flags = [m.flags for m in p.series.marks if m.kind == fmt.MARK_FREEZE]
-        if p.frozen_since and any(flag & fmt.MARK_FLAG_SPLICE for flag in flags):
-            spliced.append(any(flag & fmt.MARK_FLAG_LATE for flag in flags))
-    if spliced:
-        when = "frozen at READY without a collect" if all(spliced) else "frozen without a collect before"
-        found.append(
-            Doubt(
-                "frozen-garbage",
-                f"{when} in {_counted(len(spliced), 'process', 'processes')}: "
-                "what garbage there was is frozen",
-            )
-        )
+    found = [*_spliced(processes), *_not_collected(processes)]
     asked = [p for p in processes if p.policy.split(",")[0] == "freeze"]
     kinds = (fmt.MARK_FREEZE, fmt.MARK_BOUNDARY)
     waiting = [p for p in asked if not p.frozen_since and not any(m.kind in kinds for m in p.series.marks)]
@@ -119,6 +108,59 @@ def _freezes(processes: tuple[ProcessReport, ...], ready: tuple[str, int, str] |
             )
         )
     return found
+
+
+def _spliced(processes: tuple[ProcessReport, ...]) -> Iterator[Doubt]:
+    """Splices of ours that no walk of the whole heap has put right since."""
+    spliced = []
+    for p in processes:
+        open_ = [f for f in p.frozen.freezes if f.garbage and f.why != PROGRAM and not f.righted]
+        if open_ and p.frozen.since:
+            spliced.append((p, open_, any(f.late for f in open_)))
+    if not spliced:
+        return
+    late = all(late for _, _, late in spliced)
+    when = "frozen at READY without a collect" if late else "frozen without a collect before"
+    known = [max(f.in_flight or 0 for f in open_) for _, open_, _ in spliced]
+    serving = f" (up to {max(known):,} requests in flight)" if max(known) else ""
+    yield Doubt(
+        "frozen-garbage",
+        f"{when} in {_counted(len(spliced), 'process', 'processes')}{serving}: what garbage there was is "
+        f"frozen{_how_much([p for p, _, _ in spliced])}",
+    )
+
+
+def _not_collected(processes: tuple[ProcessReport, ...]) -> Iterator[Doubt]:
+    """The program's own freezes without a full pass just before (case 09)."""
+    lines: dict[tuple[str, str], list[ProcessReport]] = {}
+    for p in processes:
+        for f in p.frozen.freezes:
+            if f.garbage and f.why == PROGRAM and not f.righted:
+                lines.setdefault((f.where, f.garbage), [])
+                if p not in lines[f.where, f.garbage]:
+                    lines[f.where, f.garbage].append(p)
+    for (where, why), which in list(lines.items())[:SHOWN]:
+        now = "was" if all(p.frozen.thaws for p in which) else "is"
+        yield Doubt(
+            "frozen-garbage",
+            f"{where} froze without a collect before in {some([p.name for p in which])} ({why}): "
+            f"what garbage there was {now} frozen{_how_much(which)}. "
+            "Call gc.collect() just before gc.freeze()",
+        )
+
+
+def _how_much(which: list[ProcessReport]) -> str:
+    """How much garbage was frozen: what a full pass after a thaw found bounds it, and nothing else does."""
+    found, counted = 0, 0
+    for p in which:
+        thaw = next((at for at in p.frozen.thaws if at >= p.frozen.freezes[0].time), 0)
+        after = next((f for f in p.full_passes if thaw and f.start >= thaw), None)
+        if after is not None:
+            counted += 1
+            found += after.reclaimed
+    if counted < len(which):
+        return "; how much cannot be counted without a thaw and a full pass"
+    return f"; it is among the {found:,} objects that the full pass after the thaw reclaimed"
 
 
 def never_came(ready: tuple[str, int, str] | None) -> str:

@@ -15,6 +15,8 @@ from frostline.recording import Mark, Series
 
 #: ns. Finalizers that keep the collector off for longer are an event.
 FINALIZERS = 500_000_000
+#: More acts of a policy than this are told of in sum.
+SEVERAL = 4
 
 _BOUNDARY_FROM = {1: "the program", 2: "the supervisor", 3: "an integration"}
 #: Marks that are no event of their own: they are shown in tables instead.
@@ -117,29 +119,25 @@ def state(series: Series, closing: bool) -> State | None:
     )
 
 
-def frozen(series: Series, end: int) -> tuple[int, int]:
-    """(since, until) of the last freeze; (0, 0) if there was none that lasted.
-
-    The thaw at shutdown ends it too, and does not undo it: a freeze counts if it held for most
-    of the time from then on. One that was thawed again soon (around a fork) does not.
-    """
-    since = until = 0
-    for mark in series.marks:
-        if mark.kind == fmt.MARK_FREEZE and not (since and until == end):
-            since, until = mark.stop, end
-        elif mark.kind == fmt.MARK_THAW and until == end:
-            until = mark.time
-    return (since, until) if since and 2 * (until - since) >= end - since else (0, 0)
-
-
 def events(series: Series) -> tuple[Event, ...]:
     """What happened to the collector and the process, in order, in words."""
     found: list[Event] = []
     hidden = _finalizers(series)
+    follows = sum(mark.kind in (fmt.MARK_LINE, fmt.MARK_FREEZE) for mark in series.marks) > SEVERAL
     for mark in series.marks:
         if mark.kind not in _QUIET and mark.time not in hidden:
-            found.append(Event(mark.time, mark.label, _words(series, mark)))
+            found.append(Event(mark.time, mark.label, _words(series, mark), _minor(mark, follows)))
     return tuple(found)
+
+
+def _minor(mark: Mark, follows: bool) -> bool:
+    """What a policy does over and over: moves of the line, and the freezes and thresholds with them."""
+    if mark.kind == fmt.MARK_LINE:
+        return mark.values[0] not in (fmt.LINE_GUARD, fmt.LINE_SWITCHED_OFF)
+    ours = bool(mark.flags & fmt.MARK_FLAG_OURS)
+    if mark.kind in (fmt.MARK_FREEZE, fmt.MARK_THAW):
+        return ours and follows and not mark.flags & (fmt.MARK_FLAG_SPLICE | fmt.MARK_FLAG_LATE)
+    return ours and follows and mark.kind == fmt.MARK_THRESHOLD
 
 
 def _finalizers(series: Series) -> set[int]:
@@ -162,6 +160,8 @@ def _words(series: Series, mark: Mark) -> str:
             ", without a collect before: garbage may be frozen" if mark.flags & fmt.MARK_FLAG_SPLICE else ""
         )
         late = ", requests may have been in flight" if mark.flags & fmt.MARK_FLAG_LATE else ""
+        if mark.flags & fmt.MARK_FLAG_SPLICE and b > 0:
+            late = f", frozen while serving: {b - 1:,} requests in flight" if b > 1 else ", no request open"
         return f"gc.freeze() {by}: {count}{splice}{late}"
     if mark.kind == fmt.MARK_THAW:
         count = f"{a:,} objects thawed" if a >= 0 else "not counted"

@@ -31,14 +31,17 @@ def held_up(
     since: int,
     stop: int,
     options: Options,
+    ours: bool = False,
 ) -> Held | None:
-    """What held up the work of this process after ``since``; None if nothing did.
+    """What held up the work of this process from ``since`` to ``stop``; None if nothing did.
 
-    Frostline's own passes are left out: the boundary's belongs to start-up, the thaw's to the end.
+    Frostline's own passes are left out: the boundary's belongs to start-up, the thaw's to the end. With
+    ``ours`` they alone are counted: walks of the whole heap, full passes at idle moments and steps.
     So are spans of labels too few to compare (``load_model``), unless there are no others.
     """
     which = (pauses.length > options.long_floor) & (pauses.start >= since)
-    which &= (series.passes["flags"] & fmt.PASS_FROSTLINE) == 0
+    which &= ((series.passes["flags"] & fmt.PASS_FROSTLINE) != 0) == ours
+    which &= pauses.start <= stop
     if not len(series.spans["start"]) or not bool(which.any()):
         return None
     usual = [label for label in labels if not label.few] or list(labels)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from frostline.analysis.frozen import Frozen
 from frostline.analysis.pauses import Pauses
 from frostline.recording import Loss, Run, Series
 
@@ -56,6 +57,9 @@ class GenerationStats:
     #: The passes themselves, without other tools' callbacks; and those callbacks.
     passes_alone: int
     others: int
+    #: Of ``count`` and ``total``, Frostline's own: planned, at a boundary, an idle moment, a step, a thaw.
+    ours: int = 0
+    ours_total: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,8 @@ class Event:
     time: int
     kind: str
     text: str
+    #: One of many of its kind, told of in sum under "Freezing".
+    minor: bool = False
 
 
 @dataclass(frozen=True)
@@ -219,9 +225,8 @@ class ProcessReport:
     at_attach: State | None
     at_close: State | None
     frozen_since_attach: int | None
-    #: From when to when it was frozen, if that was most of the time from then on; else 0.
-    frozen_since: int
-    frozen_until: int
+    #: When it was frozen, by whom, and what became of it.
+    frozen: Frozen
     boundary: int
     #: When start-up ended, as far as is known: the boundary, READY, or the first step; else 0.
     serving: int
@@ -230,6 +235,8 @@ class ProcessReport:
     serving_longest_text: str
     #: None if no pause over the floor met work in flight.
     held: Held | None
+    #: The same of Frostline's own, from the freeze (or the end of start-up) to the thaw.
+    held_ours: Held | None
     labels: tuple[LabelStats, ...]
     long_steps: tuple[LongStep, ...]
     other_callbacks: tuple[str, ...]
@@ -243,13 +250,21 @@ class ProcessReport:
     pauses: Pauses = field(repr=False)
 
     @property
+    def frozen_since(self) -> int:
+        """From when it was frozen, if that was most of the time from then on; else 0."""
+        return self.frozen.since
+
+    @property
+    def frozen_until(self) -> int:
+        """Until when, for good; 0 if never."""
+        return self.frozen.until
+
+    @property
     def while_frozen(self) -> tuple[FullPass, ...]:
         """Full passes that ran while the heap was frozen, Frostline's own left out."""
-        return tuple(
-            p
-            for p in self.full_passes
-            if self.frozen_since <= p.start < self.frozen_until and p.kind != "Frostline"
-        )
+        if not self.frozen.since:
+            return ()
+        return tuple(p for p in self.full_passes if p.kind != "Frostline" and self.frozen.at(p.start))
 
     @property
     def wall(self) -> int:

@@ -121,6 +121,7 @@ def generation_stats(series: Series, pauses: Pauses, wall: int) -> tuple[Generat
         total = int(these.sum())
         walked = _sum_walked(pauses.heap, which, generation)
         reclaimed = int(series.passes["collected"][which].sum(dtype=np.int64))
+        ours = which & ((series.passes["flags"] & fmt.PASS_FROSTLINE) != 0)
         found.append(
             GenerationStats(
                 generation=generation,
@@ -137,6 +138,8 @@ def generation_stats(series: Series, pauses: Pauses, wall: int) -> tuple[Generat
                 yield_=reclaimed / walked.value if walked.value else None,
                 passes_alone=int(pauses.alone[which].sum()),
                 others=int(pauses.others[which].sum()),
+                ours=int(np.count_nonzero(ours)),
+                ours_total=int(length[ours].sum()),
             )
         )
     return tuple(found)

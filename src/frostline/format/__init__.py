@@ -199,7 +199,11 @@ MARK_KINDS = (
     (MARK_CLOSE, "close", "recording ends in an orderly way"),
     (MARK_FORK, "fork", "this process forked (parent's side)"),
     (MARK_EXEC, "exec", "this process replaces its program"),
-    (MARK_FREEZE, "freeze", "gc.freeze(); a = objects frozen since the start, -1 if not counted"),
+    (
+        MARK_FREEZE,
+        "freeze",
+        "gc.freeze(); a = objects frozen since the start, -1 if not counted; b = 1 + requests open at a splice of ours, 0 if nobody tells of requests",
+    ),
     (MARK_THAW, "thaw", "gc.unfreeze(); a = objects thawed, -1 if not counted"),
     (MARK_THRESHOLD, "threshold", "gc.set_threshold(); a, b, c = new thresholds"),
     (

@@ -16,7 +16,10 @@ from frostline.format import (
 )
 
 #: One line a version: what changed, and why.
-HISTORY = ((1, "first layout: passes, spans, marks and names; one file series an interpreter"),)
+HISTORY = (
+    (1, "first layout: passes, spans, marks and names; one file series an interpreter"),
+    (1, "since then: the freeze mark's b, 0 before, tells how many requests were open"),
+)
 
 TEXT_KEYS = (
     ("python", "sys.version"),

@@ -160,7 +160,8 @@ def splice(flags: int = 0) -> None:
     """Freezes without a collect: microseconds at any size, and garbage is frozen with the rest."""
     begun = time.monotonic_ns()
     _freeze()
-    _mark(layout.MARK_FREEZE, layout.MARK_FLAG_OURS | layout.MARK_FLAG_SPLICE | flags, -1, begun)
+    flags |= layout.MARK_FLAG_OURS | layout.MARK_FLAG_SPLICE
+    _mark(layout.MARK_FREEZE, flags, -1, begun, moments.counted() + 1)
 
 
 def _freeze() -> None:
@@ -345,7 +346,7 @@ def real(name: str) -> "Callable[..., object]":
     return getattr(function, "__wrapped__", function)  # type: ignore[no-any-return]
 
 
-def _mark(kind: int, flags: int, count: int, begun: int) -> None:
+def _mark(kind: int, flags: int, count: int, begun: int, open_requests: int = 0) -> None:
     recorder = probe.recorder_of_this_process()
     if recorder is not None:
-        recorder.mark(kind, flags, count, begun=begun)
+        recorder.mark(kind, flags, count, open_requests, begun=begun)

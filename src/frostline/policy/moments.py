@@ -55,6 +55,11 @@ def in_flight() -> int:
     return _open
 
 
+def counted() -> int:
+    """The same, -1 where nobody has told of a request yet."""
+    return _open if _entered else -1
+
+
 def known_quiet() -> bool:
     """Nothing is in flight, and we would know."""
     return _entered > 0 and _open == 0

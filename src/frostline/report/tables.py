@@ -1,4 +1,4 @@
-"""Tables for people (B7): gc_events.csv, runs.csv, steps_<run>.csv, long_calls.csv, README.md."""
+"""Tables for people (B7): runs, passes, freezes, steps and slow steps, with a README of the columns."""
 
 from __future__ import annotations
 
@@ -33,6 +33,13 @@ those; `generation`; `kind` automatic, explicit, Frostline, or explicit with an 
 estimated; `thread` native id; `count0`, `count1`, `count2` and `threshold0` to `threshold2` at the
 start; `trigger` file and line that were interrupted (full passes): the trigger, not the cause.
 
+**freezes.csv**: one row each time that a heap was frozen, thawed, or walked whole by Frostline. `run`;
+`at_s`; `what` freeze, thaw or walk; `why` of a freeze: boundary, boundary again, moved (the line of
+`follow`), whole heap, periodic, asked (on the live process), program; `where` the program's line;
+`objects` frozen since the start where they were counted, of a walk those that it kept; `garbage` why
+garbage may be among them; `in_flight` requests open then, where that was told; `took_ms` and
+`reclaimed` of a walk.
+
 **steps_<run>.csv**: one row a span. `label`; `kind` sync, async, generator, split (begin and end
 were two calls); `start_s`, `stop_s`, `duration_ms`; `error` 1 if it ended by an exception;
 `in_passes_ms` how much of it the process's own pauses cover.
@@ -56,6 +63,7 @@ def write_csv(analysis: Analysis, folder: Path) -> list[Path]:
         written = [_readme(folder)]
         written.append(_runs(analysis, runs, folder))
         written.append(_events(analysis, runs, folder))
+        written.append(_freezes(analysis, runs, folder))
         written.append(_long_calls(analysis, runs, folder))
         for run, process in zip(runs, analysis.processes, strict=True):
             if len(process.series.spans.get("start", ())):
@@ -164,6 +172,36 @@ def _events(analysis: Analysis, runs: list[str], folder: Path) -> Path:
                 )
 
     return _write(folder / "gc_events.csv", header, rows())
+
+
+def _freezes(analysis: Analysis, runs: list[str], folder: Path) -> Path:
+    header = (
+        "run",
+        "at_s",
+        "what",
+        "why",
+        "where",
+        "objects",
+        "garbage",
+        "in_flight",
+        "took_ms",
+        "reclaimed",
+    )
+    rows: list[tuple[object, ...]] = []
+    for run, process in zip(runs, analysis.processes, strict=True):
+        mine: list[tuple[int, tuple[object, ...]]] = []
+        for f in process.frozen.freezes:
+            counted = "" if f.objects is None else f.objects
+            open_ = "" if f.in_flight is None else f.in_flight
+            mine.append((f.time, ("freeze", f.why, cell(f.where), counted, f.garbage, open_, "", "")))
+        mine += [(at, ("thaw", *[""] * 7)) for at in process.frozen.thaws]
+        for walk in process.frozen.walks:
+            why = "boundary" if walk.boundary else "planned"
+            took = f"{walk.took / 1e6:.6f}"
+            mine.append((walk.time, ("walk", why, "", walk.kept, "", "", took, walk.reclaimed)))
+        mine.sort(key=lambda one: one[0])
+        rows += [(run, f"{(at - analysis.start) / 1e9:.6f}", *row) for at, row in mine]
+    return _write(folder / "freezes.csv", header, rows)
 
 
 def _steps(analysis: Analysis, run: str, process: ProcessReport, folder: Path) -> Path:

@@ -9,6 +9,7 @@ from frostline.analysis.passes import FROSTLINE
 from frostline.analysis.verdict import milliseconds as ms
 from frostline.analysis.walked import HOW_FULL
 from frostline.report.blocks import Block, Line, Table
+from frostline.report.freezing import freezing
 from frostline.report.words import number, seconds, sentence, short_paths, verdict_of, walked
 
 #: Rows shown of what can be long; ``--csv`` and ``--json`` have them all.
@@ -34,6 +35,7 @@ def report(analysis: Analysis) -> Iterator[Block]:
     yield from _slow(analysis)
     yield from _full(analysis)
     yield from _explicit(analysis)
+    yield from freezing(analysis)
     yield from _state(analysis)
     yield from _events(analysis)
     yield from _doubts(analysis)
@@ -151,17 +153,18 @@ def _generations(analysis: Analysis) -> Iterator[Block]:
                     f"{g.reclaimed:,}",
                     f"{g.yield_:.2%}" if g.yield_ is not None else "-",
                     number(g.others) if g.others > 0.01 * g.total else "",
+                    f"{g.ours:,}: {number(g.ours_total)}" if g.ours else "",
                 )
             )
     columns = (
         "process", "gen", "count", "total", "p50", "p99", "max", "of wall", "walked", "reclaimed", "yield",
-        "callbacks ms",
+        "callbacks ms", "Frostline's",
     )  # fmt: skip
     if not rows:
         return
-    spare = ("callbacks ms", "yield", "of wall", "p50", "p99")
+    spare = ("callbacks ms", "Frostline's", "yield", "of wall", "p50", "p99")
     title = "Passes: pauses in ms, as the process felt them"
-    yield Table(title, columns, tuple(rows), frozenset(range(1, 12)), spare)
+    yield Table(title, columns, tuple(rows), frozenset(range(1, 13)), spare)
     for how, generations in hows.items():
         which = " and ".join(map(str, sorted(generations)))
         unknown, of = (sum(numbers) for numbers in zip(*generations.values(), strict=True))
@@ -335,7 +338,7 @@ def _events(analysis: Analysis) -> Iterator[Block]:
     rows: list[tuple[str, ...]] = []
     for process in analysis.processes:
         quiet = {"attach", "close"}
-        notable = [event for event in process.events if event.kind not in quiet]
+        notable = [event for event in process.events if event.kind not in quiet and not event.minor]
         forks = [event for event in notable if event.kind == "fork"]
         if len(forks) > 1:
             notable = [event for event in notable if event.kind != "fork" or event is forks[0]]

@@ -58,6 +58,8 @@ def _process(process: ProcessReport, floor: int) -> dict[str, Any]:
         "serving_longest": process.serving_longest,
         "serving_longest_text": process.serving_longest_text,
         "held": asdict(process.held) if process.held else None,
+        "held_ours": asdict(process.held_ours) if process.held_ours else None,
+        "frozen": asdict(process.frozen),
         "paused": process.pause_total,
         "passes": len(process.series.passes),
         "spans": len(process.series.spans.get("start", ())),

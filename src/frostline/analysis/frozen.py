@@ -1,0 +1,312 @@
+"""When a heap was frozen, by whom, and what became of it: the boundary, extensions, walks, thaws.
+
+Under ``follow`` the line moves at many full passes, ``periodic`` freezes again and again, a program
+may freeze once an engine, and somebody may ask for a freeze on the live process: no single freeze is
+"the freeze". What counts is since when the heap was frozen and for how long; a walk of the whole heap
+(thaw, collect, freeze) in between is a pass of Frostline's, and does not begin anything anew.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from frostline import format as fmt
+from frostline.recording import Mark, Series
+
+#: Why there was a freeze.
+BOUNDARY = "boundary"
+AGAIN = "boundary again"
+MOVED = "moved"
+WHOLE_HEAP = "whole heap"
+PERIODIC = "periodic"
+ASKED = "asked"
+PROGRAM = "program"
+
+#: ns. A collector that was off for less between a full pass and a freeze missed nothing to speak of.
+OFF = 1_000_000
+#: Reasons for which a full pass walked more than the budget of ``follow``.
+_OVER = {
+    fmt.LINE_OVER_BURST: "many survivors at once",
+    fmt.LINE_OVER_GARBAGE: "most of it garbage",
+    fmt.LINE_OVER_YIELD: "a good part reclaimed",
+    fmt.LINE_OVER_EXHAUSTED: "no credit",
+}
+
+
+@dataclass(frozen=True)
+class Freeze:
+    """One ``gc.freeze()``."""
+
+    time: int
+    #: Why: BOUNDARY, AGAIN, MOVED, WHOLE_HEAP, PERIODIC, ASKED or PROGRAM.
+    why: str
+    #: ``file:line`` of the program's, empty for ours.
+    where: str
+    #: Frozen since the interpreter's start, its own left out; None if not counted.
+    objects: int | None
+    #: Why it may hold garbage, in words; empty where a full pass came just before.
+    garbage: str
+    #: The supervisor told of it, after READY.
+    late: bool
+    #: Requests open then; None where nobody tells of requests.
+    in_flight: int | None
+    #: When a walk of the whole heap put it right, and what that reclaimed; 0 if none did.
+    righted: int = 0
+    reclaimed: int = 0
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A walk of the whole heap: thawed, collected, frozen again. A planned pause of Frostline's."""
+
+    time: int
+    took: int
+    reclaimed: int
+    kept: int
+    #: It is the boundary's own, and belongs to start-up.
+    boundary: bool
+
+
+@dataclass(frozen=True)
+class Over:
+    """Full passes that walked more than the budget, for one reason."""
+
+    reason: str
+    count: int
+    #: Objects that the largest of them walked.
+    most: int
+
+
+@dataclass(frozen=True)
+class LineStory:
+    """What the line of ``follow`` did."""
+
+    moves: int = 0
+    #: Objects that the moves froze.
+    moved: int = 0
+    exhausted: int = 0
+    restored: int = 0
+    guards: int = 0
+    #: The budget in objects that was raised to; 0 if it was not.
+    raised: int = 0
+    over: tuple[Over, ...] = ()
+    #: ``idle``: times that its deadline passed.
+    deadlines: int = 0
+    switched_off: int = 0
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """The story of one process. All zero where nothing was ever frozen."""
+
+    #: From when to when it was frozen, if that was most of the time from then on; else 0.
+    since: int = 0
+    until: int = 0
+    #: [begin, end) of each time that it was frozen; walks of the whole heap do not interrupt it.
+    spans: tuple[tuple[int, int], ...] = ()
+    freezes: tuple[Freeze, ...] = ()
+    #: When it was thawed, by us or by the program, walks of the whole heap left out.
+    thaws: tuple[int, ...] = ()
+    walks: tuple[Walk, ...] = ()
+    line: LineStory = field(default_factory=LineStory)
+
+    def at(self, time: int) -> bool:
+        """Whether it was frozen then."""
+        return any(begin <= time < end for begin, end in self.spans)
+
+    @property
+    def first(self) -> Freeze | None:
+        """The freeze that made it frozen: the boundary's, or the program's own."""
+        return next((f for f in self.freezes if f.time >= self.since), None) if self.since else None
+
+    @property
+    def planned(self) -> tuple[Walk, ...]:
+        """Walks of the whole heap after the boundary."""
+        return tuple(walk for walk in self.walks if not walk.boundary)
+
+
+def frozen(series: Series, end: int) -> Frozen:
+    """The story of one series; ``end`` is when its recording ends."""
+    acts = [m for m in series.marks if m.kind in (fmt.MARK_FREEZE, fmt.MARK_THAW)]
+    lines = [m for m in series.marks if m.kind == fmt.MARK_LINE]
+    if not acts and not lines:
+        return Frozen()
+    whole = [m for m in lines if m.values[0] == fmt.LINE_WHOLE_HEAP]
+    spans = _spans(acts, whole, end)
+    freezes = _freezes(series, acts, lines)
+    since, until = _since(spans, end)
+    return Frozen(
+        since=since,
+        until=until,
+        spans=spans,
+        freezes=freezes,
+        thaws=tuple(m.time for m in acts if m.kind == fmt.MARK_THAW and not _inside(m, whole)),
+        walks=_walks(whole, freezes),
+        line=_line(lines),
+    )
+
+
+def _inside(mark: Mark, around: list[Mark]) -> bool:
+    """Whether an instant lies in one of these intervals, which follow one another."""
+    at = bisect_right(around, mark.time, key=lambda one: one.time) - 1
+    return at >= 0 and mark.time <= around[at].stop
+
+
+def _spans(acts: list[Mark], whole: list[Mark], end: int) -> tuple[tuple[int, int], ...]:
+    found: list[tuple[int, int]] = []
+    begin = 0
+    for mark in acts:
+        if mark.kind == fmt.MARK_FREEZE:
+            begin = begin or mark.stop
+        elif begin and not _inside(mark, whole):
+            found.append((begin, mark.time))
+            begin = 0
+    if begin:
+        found.append((begin, max(end, begin)))
+    return tuple(found)
+
+
+def _since(spans: tuple[tuple[int, int], ...], end: int) -> tuple[int, int]:
+    """(since, until): the first time that lasted, if it was frozen for most of what came after.
+
+    The thaw at shutdown ends it too, and does not undo it. One that was thawed again soon (around a
+    fork) is none: it lasts if it held for most of the time up to the next one, or to the end.
+    """
+    next_ = [begin for begin, _ in spans[1:]] + [end]
+    lasting = [
+        (a, b) for (a, b), after in zip(spans, next_, strict=True) if 2 * (min(b, end) - a) >= after - a
+    ]
+    if not lasting:
+        return 0, 0
+    since, until = lasting[0][0], lasting[-1][1]
+    held = sum(min(b, end) - a for a, b in spans if a >= since)
+    return (since, until) if 2 * held >= end - since else (0, 0)
+
+
+def _freezes(series: Series, acts: list[Mark], lines: list[Mark]) -> tuple[Freeze, ...]:
+    boundaries = [m.time for m in series.marks if m.kind == fmt.MARK_BOUNDARY]
+    whole = [m for m in lines if m.values[0] == fmt.LINE_WHOLE_HEAP]
+    moves = [m for m in lines if m.values[0] in (fmt.LINE_MOVED, fmt.LINE_OVER_BURST)]
+    periodic = any(
+        m.kind == fmt.MARK_POLICY and series.name(m.values[0]).startswith("periodic") for m in series.marks
+    )
+    uncollected = _Uncollected(series)
+    found: list[Freeze] = []
+    last, begun = 0, False
+    for mark in acts:
+        if mark.kind != fmt.MARK_FREEZE:
+            continue
+        ours = bool(mark.flags & fmt.MARK_FLAG_OURS)
+        splice = bool(mark.flags & fmt.MARK_FLAG_SPLICE)
+        told = any(last < at <= mark.time for at in boundaries)
+        if not ours:
+            why = PROGRAM
+        elif told:
+            why, begun = AGAIN if begun else BOUNDARY, True
+        elif _inside(mark, whole):
+            why = WHOLE_HEAP
+        elif not splice and _inside(mark, moves):
+            why = MOVED
+        else:
+            why = PERIODIC if periodic and not splice else ASKED
+        garbage = ""
+        if splice:
+            garbage = "without a collect"
+        elif not ours:
+            garbage = uncollected.before(mark.time)
+        told_of = mark.values[1] > 0
+        later = (w for w in whole if w.time > mark.time) if garbage else iter(())
+        right = next(later, None)
+        found.append(
+            Freeze(
+                time=mark.time,
+                why=why,
+                where="" if ours else f"{mark.file}:{mark.line}" if mark.file else "an unknown caller",
+                objects=mark.values[0] if mark.values[0] >= 0 else None,
+                garbage=garbage,
+                late=bool(mark.flags & fmt.MARK_FLAG_LATE),
+                in_flight=mark.values[1] - 1 if ours and told_of else None,
+                righted=right.time if right else 0,
+                reclaimed=max(0, right.values[1]) if right else 0,
+            )
+        )
+        last = mark.time
+    return tuple(found)
+
+
+class _Uncollected:
+    """Why garbage may be among what the program froze."""
+
+    def __init__(self, series: Series) -> None:
+        self.series = series
+        self.stops = series.passes["stop"]
+        self.full = np.flatnonzero(series.passes["generation"] == 2)
+
+    def before(self, time: int) -> str:
+        """In words; empty right after a full pass."""
+        count = int(np.searchsorted(self.stops, time, "right"))
+        at = int(np.searchsorted(self.full, count)) - 1
+        if at < 0:
+            return "no full pass before it"
+        young = count - int(self.full[at]) - 1
+        if young:
+            return f"{young:,} young {'pass' if young == 1 else 'passes'} since the last full one"
+        off = _off(self.series, int(self.stops[self.full[at]]), time)
+        return f"the collector was off for {off / 1e6:,.0f} ms since the last full pass" if off > OFF else ""
+
+
+def _off(series: Series, begin: int, end: int) -> int:
+    """ns between two instants in which the collector was disabled."""
+    off, since = 0, -1
+    for mark in series.marks:
+        if mark.time > end:
+            break
+        if mark.kind == fmt.MARK_STATE and mark.values[0] == 3:
+            since = mark.time if not mark.values[4] else -1
+        elif mark.kind == fmt.MARK_DISABLE and since < 0:
+            since = mark.time
+        elif mark.kind == fmt.MARK_ENABLE and since >= 0:
+            off += max(0, mark.time - max(since, begin))
+            since = -1
+    return off + (max(0, end - max(since, begin)) if since >= 0 else 0)
+
+
+def _walks(whole: list[Mark], freezes: tuple[Freeze, ...]) -> tuple[Walk, ...]:
+    told = [f.time for f in freezes if f.why == BOUNDARY]
+    return tuple(
+        Walk(
+            time=mark.time,
+            took=mark.stop - mark.time,
+            reclaimed=max(0, mark.values[1]),
+            kept=max(0, mark.values[3]),
+            boundary=any(mark.time <= at <= mark.stop for at in told),
+        )
+        for mark in whole
+    )
+
+
+def _line(lines: list[Mark]) -> LineStory:
+    def count(*kinds: int) -> int:
+        return sum(m.values[0] in kinds for m in lines)
+
+    moves = [m.values[1] for m in lines if m.values[0] in (fmt.LINE_MOVED, fmt.LINE_OVER_BURST)]
+    over = []
+    for kind, reason in _OVER.items():
+        walked = [m.values[1] for m in lines if m.values[0] == kind]
+        if walked:
+            over.append(Over(reason, len(walked), max(walked)))
+    raised = [m.values[1] for m in lines if m.values[0] == fmt.LINE_BUDGET_RAISED]
+    return LineStory(
+        moves=len(moves),
+        moved=sum(moves),
+        exhausted=count(fmt.LINE_EXHAUSTED),
+        restored=count(fmt.LINE_RESTORED),
+        guards=count(fmt.LINE_GUARD),
+        raised=raised[-1] if raised else 0,
+        over=tuple(over),
+        deadlines=count(fmt.LINE_DEADLINE),
+        switched_off=count(fmt.LINE_SWITCHED_OFF),
+    )

@@ -1,0 +1,153 @@
+"""The story of the freeze: since when, by whom, what it holds, and what a policy did to keep it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from frostline.analysis import Analysis, ProcessReport
+from frostline.analysis.frozen import AGAIN, ASKED, BOUNDARY, MOVED, PERIODIC, PROGRAM, WHOLE_HEAP, Freeze
+from frostline.analysis.verdict import milliseconds as ms
+from frostline.analysis.verdict import some
+from frostline.report.blocks import Block, Line, Table
+from frostline.report.words import short_paths
+
+_WHY = {
+    BOUNDARY: "at the boundary",
+    AGAIN: "at a boundary again",
+    MOVED: "by the policy",
+    WHOLE_HEAP: "in a walk of the whole heap",
+    PERIODIC: "by the clock",
+    ASKED: "as asked while it ran",
+}
+
+
+def freezing(analysis: Analysis) -> Iterator[Block]:
+    """One row for each process that was ever frozen, then what the policy did, in a few lines."""
+    rows: list[tuple[str, ...]] = []
+    for process in analysis.processes:
+        story = process.frozen
+        if not story.freezes and not story.since:
+            continue
+        first = story.first or (story.freezes[0] if story.freezes else None)
+        rows.append(
+            (
+                process.name,
+                f"{((first.time if first else story.since) - analysis.start) / 1e9:.3f}",
+                how(first) if first else "in the process that forked it",
+                _objects(process),
+                _until(process, analysis.start),
+                str(len(story.freezes)) if len(story.freezes) > 1 else "",
+                _grown(process),
+            )
+        )
+    if rows:
+        columns = ("process", "at s", "frozen", "objects", "thawed at s", "freezes", "grown since")
+        yield Table("Freezing", columns, tuple(rows), frozenset((1, 3, 4, 5, 6)), ("freezes", "thawed at s"))
+    for process in analysis.processes:
+        for line in lines(process):
+            yield Line(f"{process.name}: {line}", indent=2)
+
+
+def how(one: Freeze) -> str:
+    """``at the boundary, 3 requests in flight``: one freeze in few words."""
+    text = f"by {short_paths(one.where)}" if one.why == PROGRAM else _WHY[one.why]
+    if one.late:
+        text += ", late"
+    if one.in_flight:
+        text += f", {one.in_flight:,} {'request' if one.in_flight == 1 else 'requests'} in flight"
+    return text
+
+
+def _objects(process: ProcessReport) -> str:
+    counted = [f.objects for f in process.frozen.freezes if f.objects is not None]
+    if counted and counted[-1] != counted[0]:
+        return f"{counted[0]:,} to {counted[-1]:,}"
+    if counted:
+        return f"{counted[0]:,}"
+    close = process.frozen_since_attach
+    # At a close after a thaw there is nothing left to count.
+    return f"{close:,}" if close and process.frozen.at(process.stop - 1) else "not counted"
+
+
+def _until(process: ProcessReport, start: int) -> str:
+    thaws = process.frozen.thaws
+    if not thaws:
+        return "never"
+    text = f"{(thaws[-1] - start) / 1e9:.3f}"
+    return f"{text} ({len(thaws)} times)" if len(thaws) > 1 else text
+
+
+def _grown(process: ProcessReport) -> str:
+    """What the last full pass left that is not frozen."""
+    known = [p for p in process.while_frozen if p.walked.value is not None]
+    if not known:
+        return "-"
+    last = known[-1]
+    left = max(0, (last.walked.value or 0) - last.reclaimed)
+    return f"{'<=' if last.walked.at_most else ''}{left:,}"
+
+
+def lines(process: ProcessReport) -> Iterator[str]:
+    """What the policy did after the first freeze, in a few sentences."""
+    story, line = process.frozen, process.frozen.line
+    if line.moves:
+        text = f"the line moved {_times(line.moves)} and froze {line.moved:,} more objects"
+        yield text + (f"; its budget was raised to {line.raised:,}" if line.raised else "")
+    if line.exhausted:
+        text = f"the credit was exhausted {_times(line.exhausted)}"
+        if line.restored:
+            text += f", and restored {_times(line.restored)} since so many frozen objects had died"
+        yield text + "; until the whole heap is walked it then behaves as freeze does"
+    if line.guards:
+        yield (
+            f"the guard fired {_times(line.guards)}: over a fifth of what was frozen had died when the "
+            "whole heap was walked, and alpha was halved"
+        )
+    if line.over:
+        count = sum(one.count for one in line.over)
+        why = ", ".join(f"{one.count:,} {one.reason} (up to {one.most:,} objects)" for one in line.over)
+        yield f"{count:,} full {'pass' if count == 1 else 'passes'} walked over the budget: {why}"
+    planned = story.planned
+    if planned:
+        total, longest = sum(w.took for w in planned), max(w.took for w in planned)
+        took = f"for {ms(longest)}" if len(planned) == 1 else f"{ms(total)} in all, up to {ms(longest)}"
+        yield (
+            f"Frostline walked the whole heap {_times(len(planned))} after the boundary, {took}, and "
+            f"reclaimed {sum(w.reclaimed for w in planned):,} objects: planned pauses, not the host's"
+        )
+    ours = process.held_ours
+    if ours is not None:
+        each = f"once, for {ms(ours.longest)}" if ours.count == 1 else f"{ours.count:,} times"
+        many = "" if ours.count == 1 else f", up to {ms(ours.longest)}: {ms(ours.total)} in all"
+        yield (
+            f"work was in flight in Frostline's own passes {each}{many}; "
+            f"{ours.waited:,} of {ours.spans:,} '{ours.label}' waited"
+        )
+    if line.deadlines:
+        yield f"no idle moment came before the deadline {_times(line.deadlines)}: CPython made its own pass"
+    if line.switched_off:
+        yield "the policy could not go on and switched itself off: see Events"
+    yield from _never_thawed(process)
+
+
+def _never_thawed(process: ProcessReport) -> Iterator[str]:
+    """Engines frozen again and again, and never given back (case 10)."""
+    story = process.frozen
+    again = [f for f in story.freezes if f.why in (BOUNDARY, AGAIN, PROGRAM)]
+    if len(again) < 2 or story.thaws:
+        return
+    where = list(dict.fromkeys(short_paths(f.where) for f in again if f.where))
+    by = f" (by {some(where)})" if where else ""
+    counted = [f.objects for f in again if f.objects is not None]
+    grew = f", and what is frozen grew from {counted[0]:,} to {counted[-1]:,} objects" if counted[1:] else ""
+    close = process.frozen_since_attach
+    if not grew and close:
+        grew = f", and {close:,} objects were frozen at the end"
+    yield (
+        f"frozen {_times(len(again))}{by} and never thawed{grew}: cycles of an engine that was dropped in "
+        "between stay for good. Call frostline.shutdown(), or gc.unfreeze(), when an engine is closed"
+    )
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
