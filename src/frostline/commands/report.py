@@ -18,6 +18,7 @@ from frostline.recording import Session, merge, newest_session, read_session
 from frostline.recording.session import Progress
 from frostline.report import report as text_report
 from frostline.report import to_json, write, write_csv
+from frostline.report.html import to_html
 
 
 def _finite(_: click.Context, parameter: click.Parameter, value: float) -> float:
@@ -46,6 +47,13 @@ class _Named(click.Path):
     help="Write tables into DIR.",
 )
 @click.option(
+    "--html",
+    "html_file",
+    type=_Named(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write one page with figures into FILE; it works offline.",
+)
+@click.option(
     "--long-factor",
     type=click.FloatRange(min=1.0),
     default=3.0,
@@ -62,7 +70,12 @@ class _Named(click.Path):
     help="... and over this many milliseconds.",
 )
 def report(
-    sessions: tuple[Path, ...], as_json: bool, csv_folder: Path | None, long_factor: float, long_ms: float
+    sessions: tuple[Path, ...],
+    as_json: bool,
+    csv_folder: Path | None,
+    html_file: Path | None,
+    long_factor: float,
+    long_ms: float,
 ) -> None:
     """Report on a session, on several merged by their clocks, or on the newest.
 
@@ -72,6 +85,9 @@ def report(
     if csv_folder is not None:
         written = write_csv(analysis, csv_folder)
         click.echo(f"{len(written)} files in {csv_folder}", err=True)
+    if html_file is not None:
+        html_file.write_text(to_html(analysis), encoding="utf-8")
+        click.echo(f"report: {html_file}", err=True)
     if as_json:
         json.dump(to_json(analysis), sys.stdout, indent=1)
         sys.stdout.write("\n")

@@ -1,0 +1,187 @@
+"""The page: complete in itself, safe to open, drawn by a real browser where there is one."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frostline.report.html import to_html
+from frostline.report.html.figures import SINGLED, figures, thinned
+from tests.report.test_text import EVIL, server
+from tests.synthetic import MS, Process, write_run
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+#: Elements that have no end tag.
+VOID = {"meta", "br"}
+
+
+class Page(HTMLParser):
+    """Texts by element, addresses, and whether every element is closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.texts: dict[str, list[str]] = {}
+        self.addresses: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "action", "data")]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.texts.setdefault(self.open[-1], []).append(data)
+
+    @property
+    def drawn(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self.texts["script"][0])
+        return found
+
+
+def unpack(field: dict[str, str]) -> np.ndarray[Any, Any]:
+    return np.frombuffer(base64.b64decode(field["data"]), f"<{field['type']}")
+
+
+def test_the_verdict_and_the_command_come_first_and_every_table_is_there(tmp_path: Path) -> None:
+    text = to_html(server(tmp_path))
+    page = Page(text)
+    assert page.texts["h1"] == ["The collector explains 3 of the 3 slow steps."]
+    assert "frostline run --policy freeze --ready-url URL -- uvicorn app:app" in page.texts["code"]
+    order = [
+        "explains 3 of the 3",
+        "<strong>Next.",
+        "<figure",
+        "<h2>Processes",
+        "<h2>Slow steps",
+        "<h2>Full passes",
+    ]
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+    kinds = [figure["kind"] for figure in page.drawn]
+    assert kinds[:2] == ["timeline", "steps"] and {"zoom", "histogram", "utilisation"} <= set(kinds)
+
+
+def test_it_loads_nothing_and_tells_the_browser_so(tmp_path: Path) -> None:
+    text = to_html(server(tmp_path))
+    page = Page(text)
+    assert page.addresses == []
+    assert "default-src 'none'" in text
+    assert not re.search(r"url\(|@import|<link|<iframe|<img", text)
+
+
+def test_what_a_target_calls_itself_is_text_and_nothing_else(tmp_path: Path) -> None:
+    role = f"</script><script>alert(1)</script><img src=x>{EVIL}"
+    page = Page(to_html(server(tmp_path, role=role)))
+    assert len(page.texts["script"]) == 3  # the data and two of ours
+    assert page.addresses == []
+    assert any("</script>" in lane["name"] for lane in page.drawn[0]["lanes"])
+    shown = "".join(page.texts["td"])
+    assert "<img src=x>" in shown and "\x1b" not in shown and "\u202e" not in shown
+
+
+def test_a_slow_step_is_drawn_red_and_its_second_shaded(tmp_path: Path) -> None:
+    drawn = figures(server(tmp_path))
+    steps = next(figure for figure in drawn if figure["kind"] == "steps")
+    assert sorted(unpack(steps["length"])[unpack(steps["touched"]) == 1]) == [85, 85, 85]
+    zoom = next(figure for figure in drawn if figure["kind"] == "zoom")
+    assert list(unpack(zoom["pauseLength"])) == [80, 80]  # half a second apart: both are in the second
+    inside = unpack(zoom["start"])
+    assert zoom["low"] < inside.min() and inside.max() < zoom["high"]
+
+
+def test_an_empty_session_has_a_page(tmp_path: Path) -> None:
+    from frostline.analysis import analyse
+    from frostline.recording import read_session
+
+    write_run(tmp_path, ["true"])
+    Page(to_html(analyse(read_session(tmp_path))))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**6)), min_size=1, max_size=600),
+    st.integers(2, 20),
+    st.randoms(use_true_random=False),
+)
+def test_thinning_keeps_order_extremes_and_what_is_singled_out(
+    points: list[tuple[int, int]], columns: int, random: Any
+) -> None:
+    start = np.array([at for at, _ in points], np.int64)
+    value = np.array([length for _, length in points], np.int64)
+    singled = np.array([random.random() < 0.05 for _ in points], bool)
+    kept = thinned(start, value, singled, columns)
+    assert len(set(kept.tolist())) == len(kept)
+    assert np.all(np.diff(start[kept]) >= 0)
+    assert value[kept].max() == value.max() and value[kept].min() == value.min()
+    assert set(np.flatnonzero(singled)) <= set(kept)
+    assert len(kept) <= max(4 * columns, 2 * columns + int(singled.sum()))
+
+
+def test_of_many_singled_out_the_largest_are_kept() -> None:
+    n = 10 * SINGLED
+    value = np.arange(n)
+    kept = thinned(np.arange(n), value, np.ones(n, bool), columns=10)
+    assert np.all(np.isin(np.arange(n - SINGLED, n), kept))
+    assert len(kept) <= SINGLED + 20
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+def test_a_browser_draws_every_figure_and_sorts_a_table(tmp_path: Path) -> None:
+    process = Process()
+    for i in range(2_000):
+        process.add_span("step", i * 10 * MS, (i % 7 + 1) * MS)
+        process.add_pass(i * 10 * MS, MS // 10, generation=0)
+    (tmp_path / "session").mkdir()
+    process.write(tmp_path / "session")
+    analysis = server(tmp_path / "session")
+    page = tmp_path / "page.html"
+    text = to_html(analysis)
+    # What a reader does, done by the page itself: a click on the head of a column sorts.
+    failed = "document.documentElement.dataset.failed"
+    probe = f"<script>addEventListener('error', (e) => {failed} = e.message);</script>"
+    click = (
+        "<script>const b = document.querySelectorAll('th button')[0]; b.click();"
+        "document.documentElement.dataset.sorted = b.parentElement.getAttribute('aria-sort');"
+        "document.documentElement.dataset.wide = document.documentElement.scrollWidth > innerWidth;</script>"
+    )
+    page.write_text(text.replace("<body>", f"<body>{probe}").replace("</body>", f"{click}</body>"))
+    assert CHROMIUM is not None
+    for width in (1280, 390):
+        done = subprocess.run(
+            [
+                CHROMIUM,
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                f"--user-data-dir={tmp_path / 'profile'}",
+                f"--window-size={width},900",
+                "--virtual-time-budget=5000",
+                "--dump-dom",
+                page.as_uri(),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        head = done.stdout[:2_000]
+        assert f'data-drawn="{len(figures(analysis))}"' in head, head
+        assert "data-failed" not in head
+        assert 'data-sorted="descending"' in head
+        assert 'data-wide="false"' in head
+        assert done.stdout.count("<canvas") == len(figures(analysis))
