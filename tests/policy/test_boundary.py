@@ -175,3 +175,59 @@ def test_requests_are_counted_over_threads_forks_and_ends_too_many(
         FROSTLINE_POLICY="freeze", FROSTLINE_OUTPUT="",
     )  # fmt: skip
     assert (ran.code, ran.errors) == (0, "")
+
+
+@every_interpreter
+@pytest.mark.parametrize("kind", ["freeze", "follow", "periodic:1h", "idle", "prefork"])
+def test_whose_boundary_counts(interpreter: Interpreter, kind: str, tmp_path: Path) -> None:
+    """``boundary=``: the other's is noted, and that is all."""
+    for option, counts in (("", "123"), (",boundary=program", "13"), (",boundary=ready", "2")):
+        ran = run(
+            interpreter,
+            tmp_path,
+            f"""
+            import gc, os
+            from frostline.policy import engine
+            def acts(told_by):
+                before = gc.get_freeze_count(), gc.get_threshold()
+                engine.boundary(told_by)
+                return before != (gc.get_freeze_count(), gc.get_threshold())
+            heap = [[i] for i in range(5_000)]
+            seen = ""
+            for told_by in (engine.BY_PROGRAM, engine.BY_SUPERVISOR, engine.BY_INTEGRATION):
+                pid = os.fork()                                  # each begins afresh
+                if pid == 0: os._exit(acts(told_by))
+                seen += str(told_by) if os.waitpid(pid, 0)[1] else ""
+            assert seen == "{counts}", seen
+            """,
+            FROSTLINE_POLICY=kind + option,
+        )
+        assert (ran.code, ran.errors) == (0, ""), option
+        children = [series for series in ran.session.series if marks(series, layout.MARK_FORKED)]
+        assert len([mark for child in children for mark in marks(child, layout.MARK_BOUNDARY)]) % 3 == 0
+
+
+@every_interpreter
+def test_a_policy_that_is_replaced_gives_its_thresholds_back(
+    interpreter: Interpreter, tmp_path: Path
+) -> None:
+    ran = run(
+        interpreter,
+        tmp_path,
+        """
+        import frostline, gc
+        from frostline.policy import engine
+        host = gc.get_threshold(); start = gc.get_freeze_count()
+        engine.adopt("freeze,thresholds=900/8/7"); assert gc.get_threshold()[:2] == (900, 8)
+        assert frostline.startup_complete() > 1000
+        engine.adopt("prefork"); assert gc.get_threshold() == host
+        assert gc.get_freeze_count() > start + 1000                # the line of a freeze stays under a freeze
+        engine.adopt("tune:600,5,5"); assert gc.get_threshold()[:2] == (600, 5)
+        assert gc.get_freeze_count() <= start                      # 3.12's own are thawed with the rest
+        engine.abandon(); assert gc.get_threshold() == host and engine.in_force() == "off"
+        engine.adopt("tune:600,5,5"); gc.set_threshold(500, 4, 4)
+        engine.abandon(); assert gc.get_threshold()[:2] == (500, 4)  # the host's own since
+        engine.abandon()
+        """,
+    )
+    assert (ran.code, ran.errors) == (0, "")

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from frostline.policy.grammar import parse
+from frostline.policy.grammar import (
+    BOUNDARIES,
+    EXAMPLES,
+    KINDS,
+    LONGEST_TEXT,
+    MAJORS,
+    OPTIONS,
+    Policy,
+    parse,
+)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +49,11 @@ def test_accepts(text: str, kind: str, thresholds: tuple[int, int, int] | None) 
         ("sync:1,thresholds=1/2/3", {"every": 1, "thresholds": (1, 2, 3)}),
         ("periodic:60s", {"every": 60_000_000_000}),
         ("periodic: 1h", {"every": 3_600_000_000_000}),
+        ("freeze", {"boundary": ""}),
+        ("freeze,boundary=ready", {"boundary": "ready"}),
+        ("prefork, boundary = program ,thresholds=700/10/10", {"boundary": "program"}),
+        ("periodic:1s,boundary=ready", {"every": 1_000_000_000, "boundary": "ready"}),
+        ("idle,boundary=ready,deadline=1s", {"boundary": "ready", "deadline": 1_000_000_000}),
     ],
 )
 def test_accepts_options(text: str, named: dict[str, object]) -> None:
@@ -53,7 +67,9 @@ def test_accepts_options(text: str, named: dict[str, object]) -> None:
         ("", "unknown policy"),
         ("freez", "did you mean 'freeze'"),
         ("thaw", "policies are"),
-        ("prefork", "not in this version"),
+        ("prefork:4", "takes no value"),
+        ("prefrok", "did you mean 'prefork'"),
+        ("prefork,budget=500", "has no option"),
         ("tune", "three whole numbers"),
         ("tune:1,2", "three whole numbers"),
         ("tune:-1,2,3", "three whole numbers"),
@@ -70,7 +86,8 @@ def test_accepts_options(text: str, named: dict[str, object]) -> None:
         ("follow,budget=", "a whole number and ms"),
         ("follow,budget=-5", "a whole number and ms"),
         ("follow,budget=99", "from 100 to"),
-        ("follow,budget=" + "9" * 5000, "from 100 to"),
+        ("follow,budget=" + "9" * 150, "from 100 to"),
+        ("follow,budget=" + "9" * 5000, "at most 200 bytes"),
         ("follow,budget=5", "from 100 to"),
         ("follow,budget=5us", "a whole number and ms"),
         ("follow,budget=0ms", "from 1ms"),
@@ -80,7 +97,17 @@ def test_accepts_options(text: str, named: dict[str, object]) -> None:
         ("follow,major=idle,major=never", "stands twice"),
         ("follow,deadline=5s", "has no option"),
         ("freeze,major=idle", "has no option"),
-        ("freeze,boundary=ready", "--ready-url"),
+        ("freeze,boundary=", "boundary is program"),
+        ("freeze,boundary", "has no value"),
+        ("freeze,boundary=-1", "boundary is program"),
+        ("freeze,boundary=Ready", "boundary is program"),
+        ("follow,boundary=import:app", "boundary is program"),
+        ("freeze,boundary=ready,boundary=ready", "stands twice"),
+        ("sync:5,boundary=ready", "has no option"),
+        ("off,boundary=ready", "takes no options"),
+        ("freeze,boundary=" + "r" * 10_000, "at most 200 bytes"),
+        ("freeze" + ",thresholds=1/2/3" * 10_000, "at most 200 bytes"),
+        ("\u20ac" * 70, "at most 200 bytes"),
         ("follow:5ms", "takes no value"),
         ("folow", "unknown policy"),
         ("sync", "sync:100"),
@@ -100,44 +127,51 @@ def test_refuses_with_what_was_meant(text: str, said: str) -> None:
         parse(text)
 
 
-@given(st.text(max_size=40))
-def test_any_text_is_a_policy_or_a_clear_refusal(text: str) -> None:
+def check(text: str) -> None:
+    """A policy, and read again it is the same; or a refusal that says something, and not everything."""
     try:
         policy = parse(text)
     except ValueError as error:
-        assert len(str(error)) > 10
-    else:
-        assert parse(policy.text).thresholds == policy.thresholds
+        assert 10 < len(str(error)) < 2_000 and "invalid literal" not in str(error)
+        return
+    again = parse(policy.text)
+    assert all(getattr(again, name) == getattr(policy, name) for name in Policy.__slots__)
+    assert len(policy.text.encode()) <= LONGEST_TEXT and policy.kind in KINDS
+    assert policy.budget >= 100 and policy.every >= 0 and policy.deadline > 0 and policy.budget_ns >= 0
 
 
-_NAMES = st.sampled_from(
-    [
-        "off",
-        "tune",
-        "freeze",
-        "follow",
-        "idle",
-        "sync",
-        "periodic",
-        "thresholds",
-        "budget",
-        "major",
-        "deadline",
-    ]
-)
-_VALUES = st.sampled_from(
-    ["", "1", "-1", "0", "5ms", "60s", "1/2/3", "idle", "force", "9" * 30, "\u0665", " 7 ", "1e3"]
-)
+@given(st.text(max_size=40) | st.text(st.characters(), min_size=190, max_size=300))
+@example("\ud800")
+@example("freeze\0")
+def test_any_text_is_a_policy_or_a_clear_refusal(text: str) -> None:
+    check(text)
+
+
+_NAMES = st.sampled_from([*KINDS, *EXAMPLES, "tuned", ""])
+_PLAIN = ["", "1", "-1", "0", "5ms", "60s", "1/2/3", "1,2,3", "idle", "force", "ready", "program", "9" * 30]
+_VALUES = st.sampled_from([*_PLAIN, "\u0665", " 7 ", "1e3", "\ud800"])
 
 
 @given(_NAMES, _VALUES, st.lists(st.tuples(_NAMES, st.sampled_from(["=", "", ":"]), _VALUES), max_size=3))
 def test_a_text_of_the_right_words_is_a_policy_or_a_clear_refusal(
     kind: str, value: str, options: list[tuple[str, str, str]]
 ) -> None:
-    text = ",".join([f"{kind}:{value}" if value else kind, *("".join(option) for option in options)])
-    try:
-        policy = parse(text)
-    except ValueError as error:
-        assert len(str(error)) > 10 and "invalid literal" not in str(error)
-    else:
-        assert policy.budget >= 100 and policy.every >= 0 and policy.deadline > 0 and policy.budget_ns >= 0
+    check(",".join([f"{kind}:{value}" if value else kind, *("".join(option) for option in options)]))
+
+
+_OPTIONS = {
+    "thresholds": st.tuples(*[st.integers(0, 2**31 - 1)] * 3).map(lambda three: "/".join(map(str, three))),
+    "budget": st.integers(100, 2**31 - 1).map(str) | st.integers(1, 10**6).map("{}ms".format),
+    "major": st.sampled_from(MAJORS),
+    "deadline": st.integers(1, 43_200).map("{}min".format),
+    "boundary": st.sampled_from(BOUNDARIES),
+}
+
+
+@given(st.data(), st.sampled_from([kind for kind in KINDS if OPTIONS[kind]]))
+def test_every_policy_that_follows_the_grammar_is_taken(data: st.DataObject, kind: str) -> None:
+    names = data.draw(st.lists(st.sampled_from(OPTIONS[kind]), unique=True))
+    head = {"sync": "sync:7", "periodic": "periodic:60s"}.get(kind, kind)
+    text = ",".join([head, *(f"{name}={data.draw(_OPTIONS[name])}" for name in names)])
+    assert parse(text).text == text
+    check(f"  {text.upper() if not names else text} ")

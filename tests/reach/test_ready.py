@@ -417,3 +417,12 @@ def test_a_boundary_that_waits_shuts_no_command_out_and_is_told_in_the_end(tmp_p
         assert process.stdout.readline() == "unblocked\n"
         wait_for(lambda: "'done'" in answer(), "the boundary is told in the end")
         process.communicate("", timeout=30)
+
+
+def test_a_boundary_that_nothing_would_tell_is_refused(tmp_path: Path) -> None:
+    for policy in ("freeze,boundary=ready", "follow,budget=5ms,boundary=ready"):
+        ended = run(tmp_path, "true", options=("--policy", policy), wait=False)
+        assert ended.code == 2 and "[boundary-without-ready]" in ended.errors, ended
+        assert "--ready-url" in ended.errors and not (tmp_path / "rec").exists()
+    ended = run(tmp_path, "true", options=("--policy", "freeze,boundary=ready", "--ready-after", "1h"))
+    assert ended.code == 0

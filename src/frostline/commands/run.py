@@ -3,12 +3,15 @@
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from frostline.errors import FrostlineError
 from frostline.reach.start import start
+
+if TYPE_CHECKING:
+    from frostline.policy.grammar import Policy
 
 _DURATION = re.compile(r"^(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)?$")
 _SECONDS = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -24,7 +27,7 @@ _SPAN = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*(=[^;=]+)?$")
 @click.option(
     "--policy",
     envvar="FROSTLINE_POLICY",
-    help="off, tune:T0,T1,T2, or freeze; see docs/policies.md. Not given: the program's own, if it has one.",
+    help="freeze, follow, tune:T0,T1,T2, ...: see docs/policies.md. Not given: the program's own, if any.",
 )
 @click.option(
     "--span",
@@ -77,9 +80,10 @@ def run(
     """
     if not command:
         raise usage("no-command", "there is no command to run", "frostline run [OPTIONS] -- COMMAND ...")
+    chosen = checked_policy(policy) if policy else None
     settings = {
         # Not "off" where it was not asked for: that would overrule a program that freezes by itself.
-        "policy": checked_policy(policy) if policy else "",
+        "policy": chosen.text if chosen else "",
         "presets": checked_presets(presets),
         "spans": ";".join(checked_span(span) for span in spans) or os.environ.get("FROSTLINE_SPANS", ""),
         "control": "off" if no_control else "on",
@@ -92,6 +96,12 @@ def run(
             "--ready-* tells the processes through the control channel, which --no-control leaves out",
             "Leave out one of the two.",
         )
+    if ready is None and chosen is not None and chosen.boundary == "ready":
+        raise usage(
+            "boundary-without-ready",
+            f"the policy {chosen.text!r} waits to be told when the server is ready, and nothing tells it",
+            "Add --ready-url URL, --ready-log REGEX or --ready-after 60s, or leave out boundary=ready.",
+        )
     start(output, settings, ready, list(command))
 
 
@@ -100,15 +110,14 @@ def usage(slug: str, message: str, remedy: str) -> FrostlineError:
     return FrostlineError(slug, message, remedy, exit_code=2)
 
 
-def checked_policy(text: str) -> str:
+def checked_policy(text: str) -> "Policy":
     """The policy, if it is one. In the target a bad one could only be ignored."""
     from frostline.policy import grammar
 
     try:
-        grammar.parse(text)
+        return grammar.parse(text)
     except ValueError as error:
         raise usage("bad-policy", str(error), "See docs/policies.md.") from error
-    return text.strip()
 
 
 def checked_presets(text: str) -> str:

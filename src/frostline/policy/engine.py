@@ -10,11 +10,14 @@ import time
 from frostline import format as layout
 from frostline import probe
 from frostline.policy import moments
+from frostline.policy.acts import collect as collect
+from frostline.policy.acts import mark as _mark
+from frostline.policy.acts import real as real
+from frostline.policy.acts import tune as tune
 from frostline.policy.grammar import Policy, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from frostline.policy.keeping import Keeper
@@ -25,7 +28,7 @@ BY_SUPERVISOR = 2
 BY_INTEGRATION = 3
 
 #: Kinds that freeze at the boundary, and kinds that need the generational collector.
-_FREEZING = ("freeze", "follow", "periodic")
+_FREEZING = ("freeze", "follow", "periodic", "prefork")
 _GENERATIONAL = ("follow", "idle", "sync")
 
 
@@ -39,6 +42,10 @@ class _Engine:
         self.frozen = False
         #: The process that froze last. A child that was forked later has a heap of its own to freeze.
         self.frozen_by = 0
+        #: The process that froze first. Another one than this: what it froze is shared with it, page by page.
+        self.first_by = 0
+        #: Thresholds before the policy set its own, and as they were right after.
+        self.thresholds: tuple[tuple[int, int, int], tuple[int, int, int]] | None = None
         #: The process in which the program itself has told the boundary; an integration's adds nothing.
         self.told_by_program = 0
         #: Frozen without a collect before, so garbage may be frozen: the next idle moment puts it right.
@@ -68,22 +75,51 @@ def adopt(text: str) -> None:
     if _engine.policy is None:
         # 3.12 has 375 immortal objects frozen at the start: what we freeze is counted from there.
         _engine.frozen_at_start = gc.get_freeze_count()
-    if _engine.keeper is not None:
-        _engine.keeper.stop()
-        _engine.keeper.take_out()
-        _engine.keeper = None
+    _take_out(keep_frozen=policy.kind in _FREEZING)
     _engine.policy = policy
-    recorder = probe.recorder_of_this_process()
-    if recorder is not None:
-        recorder.mark(layout.MARK_POLICY, layout.MARK_FLAG_OURS, recorder.name_id(policy.text))
+    _say(policy.text)
     if policy.thresholds is not None:
+        before = gc.get_threshold()
         tune(*policy.thresholds)
+        _engine.thresholds = before, gc.get_threshold()
     if policy.kind in _GENERATIONAL or policy.kind == "periodic":
         from frostline.policy import keeping
 
         _engine.keeper = keeping.keeper(policy)
-    if policy.kind in ("freeze", "follow", "idle"):
+    elif policy.kind == "prefork":
+        from frostline.policy import prefork
+
+        _engine.keeper = prefork.Prefork(policy)
+    if policy.kind in ("freeze", "follow", "idle", "prefork"):
         moments.watch(_due, _in_idle_moment)
+
+
+def abandon() -> None:
+    """Takes the policy out: thaws what is ours, gives the host's thresholds back. No collection."""
+    _take_out(keep_frozen=False)
+    if _engine.policy is not None:
+        _engine.policy = None
+        _say("off")
+
+
+def _take_out(keep_frozen: bool) -> None:
+    engine = _engine
+    if engine.keeper is not None:
+        engine.keeper.stop()
+        engine.keeper.take_out()
+        engine.keeper = None
+    if engine.policy is not None and not keep_frozen:
+        thaw(collect_after=False)
+    if engine.thresholds is not None and gc.get_threshold() == engine.thresholds[1]:
+        tune(*engine.thresholds[0])  # else the host has set its own since
+    engine.thresholds = None
+
+
+def _say(text: str) -> None:
+    recorder = probe.recorder_of_this_process()
+    if recorder is not None:
+        recorder.policy = text  # for the headers of forked children
+        recorder.mark(layout.MARK_POLICY, layout.MARK_FLAG_OURS, recorder.name_id(text))
 
 
 def _refuse_other_collectors(kind: str) -> None:
@@ -130,7 +166,7 @@ def boundary(told_by: int, owner: object = None) -> "int | None":
         series = recorder.series
         if series is not None:
             series.words[layout.WORD["boundary"]] = time.monotonic_ns()
-    if policy is None:
+    if policy is None or (policy.boundary and (policy.boundary == "ready") != late):
         return None
     if policy.kind not in _FREEZING:
         if _engine.keeper is not None:
@@ -142,11 +178,10 @@ def boundary(told_by: int, owner: object = None) -> "int | None":
         return None  # this process has done it at the right moment
     if moments.in_flight() or (late and not moments.known_quiet()):
         splice(layout.MARK_FLAG_LATE if late else 0)
-        _engine.spliced = True
         if _engine.keeper is not None:
             _engine.keeper.begin(False)
         return -1
-    if policy.kind == "follow":
+    if policy.kind in ("follow", "prefork"):
         return whole_heap()
     if collect(2) < 0:
         return None  # a pass was running: a freeze now would keep its garbage
@@ -157,17 +192,42 @@ def boundary(told_by: int, owner: object = None) -> "int | None":
 
 
 def splice(flags: int = 0) -> None:
-    """Freezes without a collect: microseconds at any size, and garbage is frozen with the rest."""
+    """Freezes without a collect: microseconds at any size, and garbage is frozen with the rest, until
+    the next idle moment puts it right.
+    """
+    freeze_uncounted(layout.MARK_FLAG_SPLICE | flags, moments.counted() + 1)
+    _engine.spliced = True
+
+
+def freeze_uncounted(flags: int = 0, open_requests: int = 0) -> None:
+    """The second half of ``freeze`` where nobody needs the number. ``open_requests`` as the mark has them."""
     begun = time.monotonic_ns()
     _freeze()
-    flags |= layout.MARK_FLAG_OURS | layout.MARK_FLAG_SPLICE
-    _mark(layout.MARK_FREEZE, flags, -1, begun, moments.counted() + 1)
+    _mark(layout.MARK_FREEZE, layout.MARK_FLAG_OURS | flags, -1, begun, open_requests)
 
 
 def _freeze() -> None:
     real("freeze")()
+    process = os.getpid()
+    if not _engine.frozen:
+        _engine.first_by = process
     _engine.frozen = True
-    _engine.frozen_by = os.getpid()
+    _engine.frozen_by = process
+
+
+def frozen() -> bool:
+    """Something is frozen, by us or by the process that forked this one."""
+    return _engine.frozen
+
+
+def holds() -> bool:
+    """As ``frozen``, and a collection went before."""
+    return _engine.frozen and not _engine.spliced
+
+
+def inherited() -> bool:
+    """Some of what is frozen was frozen by the process that forked this one, and shares its pages."""
+    return _engine.frozen and _engine.first_by not in (0, os.getpid())
 
 
 def freeze_and_count() -> int:
@@ -198,7 +258,8 @@ def whole_heap() -> "int | None":
     """Thaws, collects, freezes and counts: no garbage is left. Returns the count, None if a pass was running.
 
     A walk of everything: at a boundary, in an idle moment, or forced; never in a callback. What this
-    process has inherited through a fork stays frozen: to thaw it would copy every page of it.
+    process has inherited through a fork stays frozen, since a walk would copy every page of it. Only
+    ``follow`` thaws it at its second walk: its bound on what leaks is worth more to it.
     """
     keeper = _engine.keeper
     if _engine.walking:
@@ -218,8 +279,9 @@ def _walk_whole_heap(keeper: "Keeper | None") -> "int | None":
     begun = time.monotonic_ns()
     if collect(0) < 0:
         return None  # a pass is running, in another thread or around us: nothing can be collected
-    if _engine.frozen and _engine.frozen_by in (0, os.getpid()):
+    if _engine.frozen and _may_thaw():
         real("unfreeze")()
+        _engine.frozen = False  # the next freeze is the first again, and all of it this process's own
         _mark(layout.MARK_THAW, layout.MARK_FLAG_OURS, -1, begun)
     spent = time.thread_time_ns()
     reclaimed = collect(2)
@@ -227,7 +289,6 @@ def _walk_whole_heap(keeper: "Keeper | None") -> "int | None":
     if reclaimed < 0:
         # Another thread's pass has begun since. It is over the whole heap now that it is thawed.
         splice()
-        _engine.spliced = True
         return None
     count = freeze_and_count()
     _engine.spliced = False
@@ -241,11 +302,19 @@ def _walk_whole_heap(keeper: "Keeper | None") -> "int | None":
     return count
 
 
+def _may_thaw() -> bool:
+    """Whether a walk of the whole heap may thaw what is frozen."""
+    policy = _engine.policy
+    if not inherited():
+        return True
+    return policy is not None and policy.kind == "follow" and _engine.frozen_by == os.getpid()
+
+
 def _due() -> bool:
     """Whether an idle moment has something to do."""
     if _engine.keeper is not None and _engine.keeper.due():
         return True
-    return _engine.spliced
+    return _engine.spliced and _may_thaw()
 
 
 def _in_idle_moment() -> None:
@@ -267,7 +336,11 @@ def release(collect_after: bool = True, owner: object = None) -> bool:
 
 
 def thaw(collect_after: bool, inside_pass: bool = False) -> bool:
-    """Thaws what we froze, whoever asked for it."""
+    """Thaws what we froze, whoever asked for it.
+
+    A forked child shares pages with the process that froze first. The thaw hardly writes to them, a
+    collection would copy them all, just as the workers of a pool end: none there.
+    """
     _engine.owners.clear()
     _engine.told_by_program = 0
     if _engine.keeper is not None:
@@ -277,12 +350,13 @@ def thaw(collect_after: bool, inside_pass: bool = False) -> bool:
     if not _engine.frozen:
         return False
     begun = time.monotonic_ns()
+    shared = inherited()
     real("unfreeze")()
     _engine.frozen = False
-    _engine.frozen_by = 0
+    _engine.frozen_by = _engine.first_by = 0
     _engine.spliced = False
     _mark(layout.MARK_THAW, layout.MARK_FLAG_OURS, -1, begun)
-    if collect_after:
+    if collect_after and not shared:
         collect(2)
     return True
 
@@ -309,44 +383,3 @@ def _own(owner: object) -> None:
         except TypeError:
             held = None  # no weak references to it: only shutdown(owner) ends its claim
     _engine.owners[key] = held if held is not None else True
-
-
-def collect(generation: int) -> int:
-    """A collection of ours, marked as such. Returns what it reclaimed, -1 if a pass was running."""
-    recorder = probe.recorder_of_this_process()
-    if recorder is None or not recorder.recording:
-        before = _collections()
-        found = int(real("collect")(generation))  # type: ignore[call-overload]
-        return found if _collections() != before else -1
-    place = recorder.position()
-    before = _collections()
-    found = int(real("collect")(generation))  # type: ignore[call-overload]
-    recorder.flag_since(place, layout.PASS_FROSTLINE | layout.PASS_EXPLICIT, generation)
-    return found if _collections() != before else -1
-
-
-def tune(threshold0: int, threshold1: int, threshold2: int) -> None:
-    """Sets thresholds."""
-    real("set_threshold")(threshold0, threshold1, threshold2)
-    recorder = probe.recorder_of_this_process()
-    if recorder is not None:
-        recorder.mark(layout.MARK_THRESHOLD, layout.MARK_FLAG_OURS, threshold0, threshold1, threshold2)
-
-
-def _collections() -> int:
-    total = 0
-    for generation in gc.get_stats():
-        total += generation["collections"]
-    return total
-
-
-def real(name: str) -> "Callable[..., object]":
-    """The interpreter's own function, not the recorder's stand-in for it."""
-    function = getattr(gc, name)
-    return getattr(function, "__wrapped__", function)  # type: ignore[no-any-return]
-
-
-def _mark(kind: int, flags: int, count: int, begun: int, open_requests: int = 0) -> None:
-    recorder = probe.recorder_of_this_process()
-    if recorder is not None:
-        recorder.mark(kind, flags, count, open_requests, begun=begun)

@@ -1,31 +1,36 @@
 """The grammar of policies, for ``--policy``, FROSTLINE_POLICY and ``install(policy=)`` alike.
 
-off | tune:50000,20,100 | freeze | follow | idle | sync:N | periodic:60s, and options behind commas:
-thresholds=700/10/1000, budget=50000 or budget=5ms, major=idle|never|force, deadline=60s.
+off | tune:50000,20,100 | freeze | follow | idle | sync:N | periodic:60s | prefork, and options behind
+commas: thresholds=700/10/1000, budget=50000 or budget=5ms, major=idle|never|force, deadline=60s,
+boundary=program|ready.
 """
 
-#: Kinds and options that ``docs/design.md`` names and a later version brings.
-PLANNED = ("prefork",)
-PLANNED_OPTIONS = ("boundary",)
-KINDS = ("off", "tune", "freeze", "follow", "idle", "sync", "periodic")
+KINDS = ("off", "tune", "freeze", "follow", "idle", "sync", "periodic", "prefork")
 #: What may stand behind a kind, with an example of each.
 OPTIONS = {
     "off": (),
     "tune": (),
-    "freeze": ("thresholds",),
-    "follow": ("thresholds", "budget", "major"),
-    "idle": ("thresholds", "deadline"),
+    "freeze": ("thresholds", "boundary"),
+    "follow": ("thresholds", "boundary", "budget", "major"),
+    "idle": ("thresholds", "boundary", "deadline"),
     "sync": ("thresholds",),
-    "periodic": ("thresholds",),
+    "periodic": ("thresholds", "boundary"),
+    "prefork": ("thresholds", "boundary"),
 }
 EXAMPLES = {
     "thresholds": "thresholds=700/10/1000",
     "budget": "budget=50000 (objects) or budget=5ms",
     "major": "major=idle, major=never or major=force",
     "deadline": "deadline=60s",
+    "boundary": "boundary=program or boundary=ready",
 }
 MAJORS = ("idle", "never", "force")
+#: Who may tell the boundary: the program or an integration, or a supervisor that saw it ready. Where the
+#: option is not given, whoever tells it.
+BOUNDARIES = ("program", "ready")
 _LARGEST = 2**31 - 1
+#: Bytes of a policy's text: it travels to live processes in a page (``docs/format.md``).
+LONGEST_TEXT = 200
 _SMALLEST_BUDGET = 100
 _UNITS = {"ms": 1_000_000, "s": 1_000_000_000, "min": 60_000_000_000, "h": 3_600_000_000_000}
 _LONGEST = 30 * 24 * _UNITS["h"]
@@ -46,9 +51,20 @@ class Policy:
         major: when ``follow`` may walk the whole heap once its credit is spent: one of MAJORS.
         every: steps (``sync``) or nanoseconds (``periodic``) between two acts, else 0.
         deadline: nanoseconds that a due full pass may wait for an idle moment (``idle``).
+        boundary: whose word counts, one of BOUNDARIES, or "" for anybody's.
     """
 
-    __slots__ = ("budget", "budget_ns", "deadline", "every", "kind", "major", "text", "thresholds")
+    __slots__ = (
+        "boundary",
+        "budget",
+        "budget_ns",
+        "deadline",
+        "every",
+        "kind",
+        "major",
+        "text",
+        "thresholds",
+    )
 
     def __init__(self, text: str, kind: str, thresholds: "tuple[int, int, int] | None" = None) -> None:
         self.text = text
@@ -59,6 +75,7 @@ class Policy:
         self.major = "idle"
         self.every = 0
         self.deadline = DEFAULT_DEADLINE
+        self.boundary = ""
 
 
 def parse(text: str) -> Policy:
@@ -68,16 +85,16 @@ def parse(text: str) -> Policy:
         ValueError: with what is wrong and what could have been meant.
     """
     given = text.strip()
+    if len(given.encode("utf-8", "replace")) > LONGEST_TEXT:
+        raise ValueError(f"a policy is at most {LONGEST_TEXT} bytes long (given {given[:40]!r}...)")
     head, *options = given.split(",") if not given.lower().startswith("tune") else [given]
     kind, colon, value = head.partition(":")
     kind = kind.strip().lower()
     value = value.strip()
-    if kind in PLANNED:
-        raise ValueError(f"policy {kind!r} is not in this version; it has {', '.join(KINDS)}")
     if kind not in KINDS:
         raise ValueError(
             f"unknown policy {text!r}{_nearest(kind)}; policies are off, tune:T0,T1,T2, freeze, follow, idle,"
-            " sync:N and periodic:60s"
+            " sync:N, periodic:60s and prefork"
         )
     policy = Policy(given, kind)
     if kind == "tune":
@@ -109,11 +126,6 @@ def _check_option(policy: Policy, name: str, has_value: bool, text: str) -> None
     if name in allowed and has_value:
         return
     what = "; ".join(EXAMPLES[known] for known in allowed)
-    if name in PLANNED_OPTIONS:
-        raise ValueError(
-            f"option {name!r} is not in this version: a supervisor's boundary is asked for by"
-            f" --ready-url, --ready-log or --ready-after. {policy.kind!r} takes {what}"
-        )
     if name in allowed:
         raise ValueError(f"option {name!r} in policy {text!r} has no value, as in {EXAMPLES[name]}")
     if name in EXAMPLES:
@@ -133,6 +145,13 @@ def _set_option(policy: Policy, name: str, value: str) -> None:
         if value not in MAJORS:
             raise ValueError(f"major is idle, never or force (given {value!r})")
         policy.major = value
+    elif name == "boundary":
+        if value not in BOUNDARIES:
+            raise ValueError(
+                "boundary is program (startup_complete() or an integration tells it) or ready"
+                f" (a supervisor does, by --ready-url and its like; given {value!r})"
+            )
+        policy.boundary = value
     else:
         policy.deadline = _duration(value, "a deadline", EXAMPLES["deadline"])
 
@@ -169,7 +188,7 @@ def _thresholds(value: str, separator: str, example: str) -> "tuple[int, int, in
 
 def _nearest(kind: str) -> str:
     """A hint for a slip of a letter or two; ``difflib`` would cost the target seven modules."""
-    for known in KINDS + PLANNED:
+    for known in KINDS:
         if kind and (known.startswith(kind) or kind.startswith(known) or sorted(kind) == sorted(known)):
             return f" (did you mean {known!r}?)"
     return ""

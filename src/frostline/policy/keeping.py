@@ -61,6 +61,9 @@ class Keeper:
         """The host has done a step; whether there was a pass."""
         return False
 
+    def before_fork(self) -> None:
+        """The host is about to fork."""
+
     def before_whole_heap(self) -> None:
         """A walk of the whole heap begins."""
 
@@ -152,7 +155,7 @@ class Follow(Keeper):
         now.active = True
         if now.major == "force" and now.trip is None and moments.install(self._forced):
             now.trip = moments.TRIP
-        line.aim(now, engine.real("set_threshold"), _deferred())
+        line.aim(now, engine.real("set_threshold"), deferred())
         if now.exhausted:
             line.set_third(now, now.host[2], engine.real("set_threshold"))
         self.put_in()
@@ -174,7 +177,7 @@ class Follow(Keeper):
         if self.line.estimated or line.measure(self.line) * 2 > self.line.credit() or self.line.exhausted:
             engine.whole_heap()
         else:
-            line.aim(self.line, engine.real("set_threshold"), _deferred())
+            line.aim(self.line, engine.real("set_threshold"), deferred())
 
     def _forced(self) -> None:
         if self.line.active and self.line.exhausted:
@@ -199,7 +202,7 @@ class Follow(Keeper):
         self.line.busy = False
 
 
-def _deferred() -> int:
+def deferred() -> int:
     """The host's threshold 0 while a ``defer`` region is open, else -1."""
     regions = sys.modules.get("frostline.policy.regions")
     return -1 if regions is None else int(regions.host_threshold())

@@ -1,0 +1,52 @@
+"""What a policy does to the collector, each act marked as ours where there is a recording."""
+
+import gc
+
+from frostline import format as layout
+from frostline import probe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def collect(generation: int) -> int:
+    """A collection of ours, marked as such. Returns what it reclaimed, -1 if a pass was running."""
+    recorder = probe.recorder_of_this_process()
+    if recorder is None or not recorder.recording:
+        before = _collections()
+        found = int(real("collect")(generation))  # type: ignore[call-overload]
+        return found if _collections() != before else -1
+    place = recorder.position()
+    before = _collections()
+    found = int(real("collect")(generation))  # type: ignore[call-overload]
+    recorder.flag_since(place, layout.PASS_FROSTLINE | layout.PASS_EXPLICIT, generation)
+    return found if _collections() != before else -1
+
+
+def tune(threshold0: int, threshold1: int, threshold2: int) -> None:
+    """Sets thresholds."""
+    real("set_threshold")(threshold0, threshold1, threshold2)
+    recorder = probe.recorder_of_this_process()
+    if recorder is not None:
+        recorder.mark(layout.MARK_THRESHOLD, layout.MARK_FLAG_OURS, threshold0, threshold1, threshold2)
+
+
+def _collections() -> int:
+    total = 0
+    for generation in gc.get_stats():
+        total += generation["collections"]
+    return total
+
+
+def real(name: str) -> "Callable[..., object]":
+    """The interpreter's own function, not the recorder's stand-in for it."""
+    function = getattr(gc, name)
+    return getattr(function, "__wrapped__", function)  # type: ignore[no-any-return]
+
+
+def mark(kind: int, flags: int, count: int, begun: int, open_requests: int = 0) -> None:
+    """A mark of a freeze or a thaw; ``open_requests`` is one more than there are, 0 where that is not said."""
+    recorder = probe.recorder_of_this_process()
+    if recorder is not None:
+        recorder.mark(kind, flags, count, open_requests, begun=begun)
