@@ -9,6 +9,7 @@ FROSTLINE_INTEGRATIONS names those wanted (``uvicorn,celery``), ``auto`` (all) o
 import os
 import sys
 
+import frostline
 from frostline.probe import imports
 
 TYPE_CHECKING = False
@@ -24,6 +25,14 @@ KNOWN = {
         "uvicorn.protocols.http.h11_impl",
         "uvicorn.protocols.http.httptools_impl",
     ),
+    "vllm": (
+        "vllm.v1.engine.core",
+        "vllm.v1.engine.coordinator",
+        "vllm.v1.executor.multiproc_executor",
+        "vllm.v1.worker.worker_base",
+        "vllm.entrypoints.cli.serve",
+        "vllm.entrypoints.llm",
+    ),
 }
 
 
@@ -35,6 +44,15 @@ def arm() -> None:
         if integration in names or "auto" in names:
             for name in modules:
                 imports.watch(name, _Arrived(integration, name))
+
+
+def register() -> None:
+    """What the start-up hook does, for hosts that load plugins: vLLM calls it in each of its processes.
+
+    The entry point names this function and not one of ``vllm.py``, so that where nothing asks for
+    anything neither the policy nor the wrappers are loaded. Again does nothing; raises nothing.
+    """
+    frostline._boot()
 
 
 class _Arrived:

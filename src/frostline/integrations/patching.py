@@ -4,6 +4,9 @@ Each calls the host's function with what it was given, returns and raises what t
 afterwards. What goes wrong in the telling is ours alone.
 """
 
+from _weakref import ref
+from time import monotonic
+
 from frostline import probe
 from frostline.format import MARK_REFUSED
 from frostline.policy import engine, moments
@@ -41,6 +44,29 @@ def put(owner: "Any", name: str, make: "Callable[[Function], Function]") -> bool
     return True
 
 
+def on_object(thing: "Any", name: str, make: "Callable[[Function], Function]") -> bool:
+    """The same for a method of one object: ``put`` would change all of its class.
+
+    What is kept by the object holds it weakly, so no cycle is made.
+    """
+    own = getattr(thing, "__dict__", {}).get(name)
+    if getattr(own, "_frostline", False):
+        return True
+    method: Any = getattr(type(thing), name, None)
+    if own is None and not callable(method):
+        refused(f"{type(thing).__module__}.{type(thing).__qualname__}.{name}")
+        return False
+    held = ref(thing)
+
+    def real(*args: "Any", **keywords: "Any") -> "Any":
+        return method(held(), *args, **keywords)
+
+    wrapper: Any = make(own or real)
+    wrapper._frostline = True
+    setattr(thing, name, wrapper)
+    return True
+
+
 def refused(what: str) -> None:
     """A mark: this version of the host lacks what we know of others."""
     recorder = probe.recorder_of_this_process()
@@ -62,6 +88,10 @@ def closed(owner: object = None) -> None:
     moments.guarded(lambda: engine.release(False, owner))
 
 
+def _tell(tell: "Callable[[Any], object]", args: "tuple[Any, ...]") -> None:
+    moments.guarded(lambda: tell(args[0] if args else None))
+
+
 # --- makers ---------------------------------------------------------------------------
 def then(tell: "Callable[[Any], object]") -> "Callable[[Function], Function]":
     """Calls ``tell(self)`` when a method has returned."""
@@ -69,7 +99,7 @@ def then(tell: "Callable[[Any], object]") -> "Callable[[Function], Function]":
     def make(real: "Function") -> "Function":
         def wrapper(*args: "Any", **keywords: "Any") -> "Any":
             result = real(*args, **keywords)
-            tell(args[0] if args else None)
+            _tell(tell, args)
             return result
 
         return wrapper
@@ -83,7 +113,7 @@ def then_async(tell: "Callable[[Any], object]") -> "Callable[[Function], Functio
     def make(real: "Function") -> "Function":
         async def wrapper(*args: "Any", **keywords: "Any") -> "Any":
             result = await real(*args, **keywords)
-            tell(args[0] if args else None)
+            _tell(tell, args)
             return result
 
         return wrapper
@@ -96,7 +126,7 @@ def before(tell: "Callable[[Any], object]") -> "Callable[[Function], Function]":
 
     def make(real: "Function") -> "Function":
         def wrapper(*args: "Any", **keywords: "Any") -> "Any":
-            tell(args[0] if args else None)
+            _tell(tell, args)
             return real(*args, **keywords)
 
         return wrapper
@@ -149,3 +179,31 @@ def quiet_get(get: "Function", empty: type[BaseException]) -> "Function":
         return get(*args, **keywords)
 
     return wrapper
+
+
+class Work:
+    """Whether a loop over a queue is at work. One loop, in one thread."""
+
+    __slots__ = ("at_work", "since")
+
+    def __init__(self) -> None:
+        self.at_work = False
+        self.since = monotonic()
+
+    def begin(self) -> None:
+        """Something has come."""
+        if not self.at_work:
+            self.at_work = True
+            moments.enter()
+
+    def end(self) -> None:
+        """Nothing is left to do."""
+        if self.at_work:
+            self.at_work = False
+            self.since = monotonic()
+            moments.leave()
+
+    def quiet(self) -> None:
+        """The loop is about to sleep: an idle moment, if there has been nothing to do for QUIET seconds."""
+        if moments.wanted() and monotonic() - self.since >= QUIET:
+            moments.now()

@@ -1,0 +1,153 @@
+"""The way in through a host's plugins (A1, C3), and the import watch on hosts of other versions."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+from frostline import integrations
+
+
+def run(text: str, folder: Path, **environment: str) -> dict[str, object]:
+    """The JSON that ``text`` prints, run without the start-up hook: its own site-packages are not there."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("FROSTLINE_")}
+    source = Path(integrations.__file__).parents[2]
+    answer = subprocess.run(
+        [sys.executable, "-S", "-c", textwrap.dedent(text)],
+        env={**clean, "PYTHONPATH": f"{source}:{folder}", **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert not answer.stderr
+    return dict(json.loads(answer.stdout))
+
+
+REGISTER = """
+    import gc, json, sys
+    from frostline.integrations import register
+
+    register()
+    before = len(sys.meta_path), list(gc.callbacks), gc.get_threshold()
+    register()
+    print(json.dumps({
+        "same": before == (len(sys.meta_path), list(gc.callbacks), gc.get_threshold()),
+        "finders": [type(finder).__module__ for finder in sys.meta_path],
+        "threshold": gc.get_threshold()[2],
+        "policy": "frostline.policy.engine" in sys.modules,
+        "collect": type(gc.collect).__name__,
+        "ours": sorted(name for name in sys.modules if name.startswith("frostline")),
+    }))
+"""
+
+
+def test_vllm_finds_the_plugin_in_the_installed_package() -> None:
+    (found,) = [point for point in entry_points(group="vllm.general_plugins") if point.name == "frostline"]
+    assert found.load() is integrations.register
+
+
+@pytest.mark.parametrize("environment", [{}, {"FROSTLINE_DISABLE": "1", "FROSTLINE_POLICY": "freeze"}])
+def test_it_is_inert_unless_something_asks(tmp_path: Path, environment: dict[str, str]) -> None:
+    state = run(REGISTER, tmp_path, **environment)
+    assert state["same"]
+    assert not state["policy"]
+    assert state["collect"] == "builtin_function_or_method"
+    assert "frostline.probe.imports" not in state["finders"]  # type: ignore[operator]
+    assert state["ours"] == [
+        "frostline",
+        "frostline.integrations",
+        "frostline.probe",
+        "frostline.probe.imports",
+    ]
+
+
+def test_twice_is_once(tmp_path: Path) -> None:
+    state = run(REGISTER, tmp_path, FROSTLINE_POLICY="tune:700,10,1000")
+    assert state["same"]
+    assert state["threshold"] == 1000
+    assert state["finders"].count("frostline.probe.imports") == 1  # type: ignore[attr-defined]
+
+
+def test_it_comes_in_while_the_engine_begins_and_a_version_that_lacks_names_loses_those_alone(
+    tmp_path: Path,
+) -> None:
+    """vLLM loads plugins inside ``EngineCore.__init__``, whose end we then cannot see by wrapping it."""
+    for folder in ("vllm", "vllm/v1", "vllm/v1/engine"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").touch()
+    (tmp_path / "vllm/v1/engine/core.py").write_text(
+        textwrap.dedent(
+            """
+            def freeze_gc_heap():
+                pass
+
+            class EngineCore:
+                def __init__(self):
+                    from frostline.integrations import register
+                    register()
+                    self.blocks = [[i] for i in range(20_000)]
+                    freeze_gc_heap()
+            """
+        )
+    )
+    state = run(
+        """
+        import gc, json
+        from vllm.v1.engine.core import EngineCore
+
+        before = gc.get_freeze_count()
+        first = EngineCore()
+        in_first = gc.get_freeze_count()
+        del first
+        second = EngineCore()
+        print(json.dumps({"first": in_first - before, "second": gc.get_freeze_count() - before}))
+        """,
+        tmp_path,
+        FROSTLINE_POLICY="freeze",
+    )
+    assert int(str(state["first"])) > 20_000
+    assert int(str(state["second"])) > 20_000
+
+
+def test_what_an_object_keeps_does_not_keep_the_object(tmp_path: Path) -> None:
+    state = run(
+        """
+        import gc, json, queue, threading, weakref
+        from frostline.integrations import patching
+        from frostline.policy import moments
+
+        gc.disable()
+        work, source = patching.Work(), queue.Queue()
+
+        def make(real):
+            def get():
+                work.end()
+                item = real()
+                work.begin()
+                return item
+            return get
+
+        patching.on_object(source, "get", make)
+        patching.on_object(source, "get", make)
+        seen = []
+        source.put(1); source.put(2)
+        seen.append(moments.in_flight())
+        source.get(); seen.append(moments.in_flight())
+        source.get(); seen.append(moments.in_flight())
+        work.end(); seen.append(moments.in_flight())
+        dead = weakref.ref(source)
+        del source
+        print(json.dumps({"seen": seen, "dead": dead() is None,
+            "missing": patching.on_object(work, "nothing", make)}))
+        """,
+        tmp_path,
+    )
+    assert state == {"seen": [0, 1, 1, 0], "dead": True, "missing": False}
