@@ -102,7 +102,14 @@ def analyse(session: Session, options: Options | None = None) -> Analysis:
         stop=max((p.stop for p in reports), default=0),
         records=records,
         bytes=session.bytes,
+        anchors=_anchors(session),
     )
+
+
+def _anchors(session: Session) -> tuple[tuple[int, int, int], ...]:
+    """The helper's, and one of each series of the (first) session."""
+    own = [series.anchor for series in session.series if series.anchor[1] and not series.session]
+    return tuple(sorted({*session.anchors, *own}))
 
 
 def _process(

@@ -352,3 +352,5 @@ class Analysis:
     stop: int
     records: int
     bytes: int
+    #: (monotonic, realtime, error) in ns, in order: what other clocks are aligned by.
+    anchors: tuple[tuple[int, int, int], ...] = ()

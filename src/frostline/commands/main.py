@@ -14,6 +14,7 @@ from frostline.errors import FrostlineError
 COMMANDS = {
     "run": ("frostline.commands.run", "Record a command and every Python process that it starts."),
     "report": ("frostline.commands.report", "Say whether it is the collector, where, why and what to do."),
+    "export": ("frostline.commands.export", "Write a session for Perfetto, or into a torch profiler trace."),
     "status": ("frostline.commands.status", "List a session's processes, and those that were missed."),
     "freeze": ("frostline.commands.freeze", "Freeze the heap of every process of a live server."),
     "thaw": ("frostline.commands.thaw", "Give back what Frostline froze there."),

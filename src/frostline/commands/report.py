@@ -27,7 +27,7 @@ def _finite(_: click.Context, parameter: click.Parameter, value: float) -> float
     return value
 
 
-class _Named(click.Path):
+class Named(click.Path):
     """A path that is not empty: an unset variable of a script would mean the current folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -37,19 +37,19 @@ class _Named(click.Path):
 
 
 @click.command(name="report")
-@click.argument("sessions", nargs=-1, type=_Named(path_type=Path))
+@click.argument("sessions", nargs=-1, type=Named(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (schema: docs/json.md).")
 @click.option(
     "--csv",
     "csv_folder",
-    type=_Named(path_type=Path),
+    type=Named(path_type=Path),
     metavar="DIR",
     help="Write tables into DIR.",
 )
 @click.option(
     "--html",
     "html_file",
-    type=_Named(path_type=Path, dir_okay=False),
+    type=Named(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Write one page with figures into FILE; it works offline.",
 )

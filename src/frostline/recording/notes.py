@@ -69,6 +69,8 @@ class Session:
     helpers: list[int] = field(default_factory=list)
     #: (pid, series) -> (spans, young passes) that the helper dropped to stay within the limit.
     dropped: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    #: (monotonic, realtime, half of the bracket), ns, sampled by the helper; of merged sessions the first's.
+    anchors: list[tuple[int, int, int]] = field(default_factory=list)
     #: Largest error of the clock when sessions were merged, ns; 0 for one session.
     clock_error: int = 0
 
@@ -108,6 +110,7 @@ def read_notes(session: Session, folder: Path, losses: Losses) -> None:
             else:
                 session.helpers.append(namespace)
         _add_dropped(session, data.get("dropped"))
+        session.anchors += _anchors(data)
         for item in _list(data, "processes"):
             if isinstance(item, dict):
                 session.processes.append(_process(item))
@@ -170,6 +173,16 @@ def _json(path: Path, losses: Losses) -> dict[str, Any] | None:
         losses.add("note-damaged", f"cannot read this file: {str(error)[:200]}", path)
         return None
     return data
+
+
+def _anchors(data: dict[str, Any]) -> list[tuple[int, int, int]]:
+    found = []
+    for item in _list(data, "anchors"):
+        if not isinstance(item, list) or len(item) != 3 or not all(type(value) is int for value in item):
+            continue
+        if 0 < item[0] < 1 << 62 and 0 < item[1] < 1 << 62 and 0 <= item[2] < 1 << 40:
+            found.append((item[0], item[1], item[2]))
+    return found
 
 
 def _add_dropped(session: Session, dropped: object) -> None:

@@ -187,6 +187,7 @@ def merge(sessions: list[Session]) -> Session:
         ready=first.ready,
         losses=first.losses,
         running=any(session.running for session in sessions),
+        anchors=list(first.anchors),
     )
     offset, error = _offset(first)
     for index, other in enumerate(sessions[1:], start=1):

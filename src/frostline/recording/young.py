@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from frostline import format as fmt
-from frostline.recording.layout import Int64
+from frostline.recording.layout import Array, Int64
 from frostline.recording.model import Series
 
 
@@ -25,11 +25,9 @@ def fill_young(series: Series) -> None:
         return
     said: list[tuple[int, tuple[int, int, int]]] = []
     enabled: list[tuple[int, int]] = []
-    tids = np.zeros(2**16, np.uint32)
+    tids = tids_of(series)
     for mark in series.marks:
         a, b, c, d, e = mark.values
-        if mark.tid and mark.thread in series.threads:
-            tids[series.threads[mark.thread]] = mark.tid
         if mark.kind == fmt.MARK_STATE and a == 3:
             said.append((mark.time, (b, c, d)))
             enabled.append((mark.time, e))
@@ -42,7 +40,6 @@ def fill_young(series: Series) -> None:
         thresholds = (int(row["threshold0"]), int(row["threshold1"]), int(row["threshold2"]))
         said.append((int(row["start"]), thresholds))
         enabled.append((int(row["start"]), int(not row["flags"] & fmt.PASS_DISABLED)))
-        tids[row["thread"]] = row["tid"]
     said.sort()
     enabled.sort()
     start: Int64 = passes["start"][young]
@@ -58,3 +55,15 @@ def fill_young(series: Series) -> None:
 
 def _small(value: int) -> int:
     return max(-(2**31), min(value, 2**31 - 1))
+
+
+def tids_of(series: Series) -> Array:
+    """Native thread id by the index that passes and spans hold; 0 where nothing says it."""
+    tids = np.zeros(2**16, np.uint32)
+    for mark in series.marks:
+        if mark.tid and mark.thread in series.threads:
+            tids[series.threads[mark.thread]] = mark.tid
+    passes = series.passes
+    full = passes[(passes["flags"] & fmt.PASS_FULL) != 0]
+    tids[full["thread"]] = full["tid"]
+    return tids

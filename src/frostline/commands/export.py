@@ -1,0 +1,105 @@
+"""``frostline export``: a session for Perfetto and Chrome, or into a trace of torch's profiler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from frostline.analysis.verdict import milliseconds as ms
+from frostline.commands.report import Named, analysed
+from frostline.errors import FrostlineError
+from frostline.export.chrome import write_chrome
+from frostline.export.torch import DeviceGaps, Merged, merge_into
+
+
+@click.command(name="export")
+@click.argument("sessions", nargs=-1, type=Named(path_type=Path))
+@click.option(
+    "--chrome",
+    type=Named(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write trace events for ui.perfetto.dev and chrome://tracing.",
+)
+@click.option("--no-spans", is_flag=True, help="With --chrome: passes only.")
+@click.option(
+    "--into",
+    type=Named(path_type=Path, exists=True, dir_okay=False),
+    metavar="TRACE",
+    help="Put the passes into this trace of torch's profiler (JSON, also .gz).",
+)
+@click.option(
+    "--to",
+    type=Named(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="With --into: what to write; by default TRACE's name with '.frostline' in it.",
+)
+@click.option(
+    "--gap-ms",
+    type=click.FloatRange(min=0.001),
+    default=5.0,
+    show_default=True,
+    help="With --into: a device's gap is one from this length on.",
+)
+def export(
+    sessions: tuple[Path, ...],
+    chrome: Path | None,
+    no_spans: bool,
+    into: Path | None,
+    to: Path | None,
+    gap_ms: float,
+) -> None:
+    """Write a session, or several merged by their clocks, or the newest, for other tools."""
+    if (chrome is None) == (into is None):
+        raise click.UsageError("give --chrome FILE, or --into TRACE")
+    out = to or (into.with_name(_named(into.name)) if into else None)
+    if into is not None and out is not None and out.exists() and out.samefile(into):
+        raise FrostlineError(
+            "trace-kept", f"{out} would overwrite the trace itself", "Give another file with --to."
+        )
+    analysis = analysed(sessions)
+    if chrome is not None:
+        count = write_chrome(analysis, chrome, spans=not no_spans)
+        click.echo(f"{count:,} events in {chrome}; open it at ui.perfetto.dev")
+    elif into is not None and out is not None:
+        for line in _said(merge_into(analysis, into, out, int(gap_ms * 1e6)), out):
+            click.echo(line)
+
+
+def _named(name: str) -> str:
+    stem, dot, rest = name.partition(".json")
+    return f"{stem}.frostline{dot}{rest}" if dot else f"{name}.frostline"
+
+
+def _said(merged: Merged, out: Path) -> Iterator[str]:
+    yield f"{merged.passes:,} passes put into {out}"
+    if merged.already:
+        yield f"  {merged.already:,} were in the trace already, by torch itself, and are not doubled"
+    if merged.outside:
+        yield f"  {merged.outside:,} lie outside the trace's time"
+    yield (
+        f"  clocks aligned through the wall clock: to {merged.error / 1e3:,.1f} us on our side; "
+        "the profiler does not say its own error"
+    )
+    for device in merged.devices:
+        yield from _gaps(device)
+
+
+def _gaps(device: DeviceGaps) -> Iterator[str]:
+    if not device.buckets:
+        yield f"Device {device.device}: no gap"
+        return
+    yield f"Device {device.device}: gaps in its work, and passes that lie in them"
+    for bucket in device.buckets:
+        size = f"{ms(bucket.low)} to {ms(bucket.high)}" if bucket.high else f"over {ms(bucket.low)}"
+        yield (
+            f"  {size}: {bucket.count:,} gaps, {ms(bucket.total)}; {bucket.explained:,} of them "
+            f"({ms(bucket.explained_total)}) are consistent with a pass"
+        )
+    for one in device.found:
+        count = int((one.by >= 0).sum())
+        yield (
+            f"  {one.name}: {count:,} gaps; its passes cover {ms(one.covered)} of the gaps, as much by "
+            f"chance in {one.by_chance:.1%} of 1,000 shifts"
+        )
