@@ -47,7 +47,7 @@ def test_the_null_tells_an_accident_from_a_pattern() -> None:
     start, stop = gaps(*((at, at + length) for at, length in opened))
     window = (0, 20_500 * MS)
     assert explain(start, stop, candidate(*opened), window).by_chance < 0.01
-    nothing = explain(start, stop, candidate((50, 1)), window)
+    nothing = explain(start, stop, candidate((350, 1)), window)
     assert nothing.covered == 0 and nothing.by_chance == 1.0
 
 
