@@ -5,11 +5,16 @@ its operation and arguments are written before it. Nothing here waits, and a req
 understood is answered as such: a hostile caller of the same user can only waste one signal.
 """
 
+import os
 import time
 
+import frostline
 from frostline import format as layout
-from frostline.policy import engine
+from frostline.format import request
+from frostline.policy import engine, late
+from frostline.policy.grammar import parse
 from frostline.probe.recorder import Recorder
+from frostline.probe.writer import Series
 
 _WORD = layout.WORD
 _SIGN = 1 << 63
@@ -21,16 +26,17 @@ def answer(recorder: Recorder) -> None:
     if series is None:
         return
     words = series.words
-    request = words[_WORD["request"]]
-    if request == words[_WORD["reply"]]:
+    number = words[_WORD["request"]]
+    if number == words[_WORD["reply"]]:
         return
-    status, result = _perform(recorder, words)
+    status, result = _perform(recorder, series)
     words[_WORD["result"]] = result & (2**64 - 1)
     words[_WORD["status"]] = status
-    words[_WORD["reply"]] = request
+    words[_WORD["reply"]] = number
 
 
-def _perform(recorder: Recorder, words: memoryview) -> "tuple[int, int]":
+def _perform(recorder: Recorder, series: Series) -> "tuple[int, int]":
+    words = series.words
     operation = words[_WORD["opcode"]]
     arguments = [_signed(words[_WORD[name]]) for name in ("arg0", "arg1", "arg2")]
     if words[_WORD["opcode"]] != operation:
@@ -60,9 +66,44 @@ def _perform(recorder: Recorder, words: memoryview) -> "tuple[int, int]":
         if operation == layout.OP_BOUNDARY:
             count = engine.boundary(engine.BY_SUPERVISOR)
             return layout.REPLY_DONE, 0 if count is None else count
+        if operation == layout.OP_POLICY:
+            return _policy(series, arguments)
     except Exception:
         return layout.REPLY_ERROR, 0
     return layout.REPLY_UNKNOWN, 0
+
+
+def _policy(series: Series, arguments: "list[int]") -> "tuple[int, int]":
+    """Puts a policy in force, or takes out the one that is ("off"). Nobody is stalled: no collection."""
+    length, checksum, ended = arguments
+    if not 0 <= length <= request.TEXT_SIZE:
+        return layout.REPLY_REFUSED, 0
+    given = series.first.mapping[request.TEXT : request.TEXT + length]
+    if request.checksum(given) != checksum:
+        return layout.REPLY_BUSY, 0  # the next caller is writing its own
+    if length:
+        try:
+            policy = parse(given.decode())
+            text = policy.text
+            before = engine.in_force()
+            if policy.kind == "off":
+                engine.abandon()
+            else:
+                frostline._adopt(text)
+        except ValueError as error:
+            _write_text(series, str(error))
+            return layout.REPLY_REFUSED, 0
+        # For programs started from here on, and for an install() that comes later.
+        os.environ["FROSTLINE_POLICY"] = "off" if policy.kind == "off" else text
+        late.catch_up(engine.in_force() != before, ended == 1)
+    _write_text(series, engine.in_force())
+    return layout.REPLY_DONE, late.standing()
+
+
+def _write_text(series: Series, text: str) -> None:
+    size = request.TEXT_SIZE
+    data = text.encode("utf-8", "replace")[:size]
+    series.first.mapping[request.TEXT : request.TEXT + size] = data + bytes(size - len(data))
 
 
 def _signed(word: int) -> int:

@@ -40,13 +40,14 @@ def ask(
     tree: bool,
     seconds: float,
     as_json: bool,
+    text: "bytes | None" = None,
 ) -> int:
     """Asks, prints who answered what and who did not, and returns the exit code.
 
     Args:
         say: what a "done" means, in words.
     """
-    answers = asking.ask_all(asking.targets(where, tree), op, arguments, seconds)
+    answers = asking.ask_all(asking.targets(where, tree), op, arguments, seconds, text=text)
     silent = [answer for answer in answers if not answer.done]
     if as_json:
         rows = [

@@ -20,6 +20,7 @@ COMMANDS = {
     "thaw": ("frostline.commands.thaw", "Give back what Frostline froze there."),
     "collect": ("frostline.commands.collect", "Run a collection in every process of a live server."),
     "tune": ("frostline.commands.tune", "Set the collector's thresholds there."),
+    "policy": ("frostline.commands.policy", "Put a policy in force there, or say which one is."),
     "ping": ("frostline.commands.ping", "Say which of them answer, and which do not and why."),
     "check": ("frostline.commands.check", "Check that every process of your source applies the policy."),
     "doctor": ("frostline.commands.doctor", "Check that this interpreter, environment and machine are fit."),

@@ -5,8 +5,15 @@ from frostline.format import (
     OP_COLLECT,
     OP_FREEZE,
     OP_PING,
+    OP_POLICY,
     OP_THAW,
     OP_TUNE,
+    POLICY_ACTS,
+    POLICY_FROZEN,
+    POLICY_INHERITED,
+    POLICY_NONE,
+    POLICY_SPLICED,
+    POLICY_WAITS,
     REPLY_BUSY,
     REPLY_DONE,
     REPLY_ERROR,
@@ -19,6 +26,7 @@ from frostline.format import (
 HISTORY = (
     (1, "first layout: passes, spans, marks and names; one file series an interpreter"),
     (1, "since then: the freeze mark's b, 0 before, tells how many requests were open"),
+    (1, "since then: the text of a request, for OP_POLICY, where there were zeroes"),
 )
 
 TEXT_KEYS = (
@@ -51,6 +59,13 @@ OPS = (
     (OP_COLLECT, "collect", "collect generation arg0; result = objects reclaimed"),
     (OP_TUNE, "tune", "thresholds arg0, arg1, arg2"),
     (OP_BOUNDARY, "boundary", "start-up has ended, says a supervisor: the policy acts, late"),
+    (
+        OP_POLICY,
+        "policy",
+        "puts the policy in force that the text of the request names; arg0 = its bytes, 0 to ask which one is,"
+        " arg1 = their checksum, arg2 = 1 if start-up has ended. The text of the reply is the policy in force,"
+        " or why it is refused; result = POLICY_*",
+    ),
 )
 
 REPLIES = (
@@ -59,7 +74,17 @@ REPLIES = (
     (REPLY_BUSY, "busy: a pass is running, ask again"),
     (REPLY_ERROR, "failed inside the target"),
     (REPLY_UNKNOWN, "unknown request"),
-    (REPLY_REFUSED, "refused: the policy in force does not allow it"),
+    (REPLY_REFUSED, "refused: it cannot be done here, or an argument is out of range"),
+)
+
+#: What has come of the policy in force.
+STANDINGS = (
+    (POLICY_NONE, "none is in force"),
+    (POLICY_ACTS, "in force"),
+    (POLICY_WAITS, "waits for its boundary, nothing is frozen"),
+    (POLICY_FROZEN, "frozen"),
+    (POLICY_SPLICED, "frozen, spliced"),
+    (POLICY_INHERITED, "frozen by the process that forked this one"),
 )
 
 #: What a policy did and why: ``a`` of a line mark. F, H and the credit are explained in docs/policies.md.

@@ -9,7 +9,7 @@ import time
 
 from frostline import format as layout
 from frostline import probe
-from frostline.policy import moments
+from frostline.policy import moments, owners
 from frostline.policy.acts import collect as collect
 from frostline.policy.acts import mark as _mark
 from frostline.policy.acts import real as real
@@ -18,8 +18,6 @@ from frostline.policy.grammar import Policy, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from frostline.policy.keeping import Keeper
 
 #: Who told the boundary: values of the boundary mark's ``a``.
@@ -28,7 +26,7 @@ BY_SUPERVISOR = 2
 BY_INTEGRATION = 3
 
 #: Kinds that freeze at the boundary, and kinds that need the generational collector.
-_FREEZING = ("freeze", "follow", "periodic", "prefork")
+FREEZING = ("freeze", "follow", "periodic", "prefork")
 _GENERATIONAL = ("follow", "idle", "sync")
 
 
@@ -46,6 +44,9 @@ class _Engine:
         self.first_by = 0
         #: Thresholds before the policy set its own, and as they were right after.
         self.thresholds: tuple[tuple[int, int, int], tuple[int, int, int]] | None = None
+        #: The process in which the boundary was told last, and by whom so far, a bit for each BY_*.
+        self.told_in = 0
+        self.told = 0
         #: The process in which the program itself has told the boundary; an integration's adds nothing.
         self.told_by_program = 0
         #: Frozen without a collect before, so garbage may be frozen: the next idle moment puts it right.
@@ -71,11 +72,13 @@ def adopt(text: str) -> None:
         return
     policy = parse(text)
     if policy.kind in _GENERATIONAL:
-        _refuse_other_collectors(policy.kind)
+        from frostline.policy import keeping
+
+        keeping.refuse_other_collectors(policy.kind)
     if _engine.policy is None:
         # 3.12 has 375 immortal objects frozen at the start: what we freeze is counted from there.
         _engine.frozen_at_start = gc.get_freeze_count()
-    _take_out(keep_frozen=policy.kind in _FREEZING)
+    _take_out(keep_frozen=policy.kind in FREEZING)
     _engine.policy = policy
     _say(policy.text)
     if policy.thresholds is not None:
@@ -122,19 +125,6 @@ def _say(text: str) -> None:
         recorder.mark(layout.MARK_POLICY, layout.MARK_FLAG_OURS, recorder.name_id(text))
 
 
-def _refuse_other_collectors(kind: str) -> None:
-    if probe.INCREMENTAL:
-        raise ValueError(
-            f"policy {kind!r} needs the generational collector, and CPython 3.14.0 to 3.14.4 has the"
-            " incremental one, where no full pass starts by itself; use freeze, or 3.14.5 or newer"
-        )
-    if probe.FREE_THREADED:
-        raise ValueError(
-            f"policy {kind!r} needs the generational collector, and a free-threaded build walks the whole"
-            " heap in each pass; use freeze"
-        )
-
-
 def in_force() -> str:
     """The policy's text, ``"off"`` where there is none."""
     return _engine.policy.text if _engine.policy is not None else "off"
@@ -153,9 +143,12 @@ def boundary(told_by: int, owner: object = None) -> "int | None":
     """
     policy = _engine.policy
     late = told_by == BY_SUPERVISOR
+    process = os.getpid()
+    _engine.told = (_engine.told if _engine.told_in == process else 0) | 1 << told_by
+    _engine.told_in = process
     if told_by == BY_PROGRAM:
-        _engine.told_by_program = os.getpid()
-    elif told_by == BY_INTEGRATION and _engine.told_by_program == os.getpid():
+        _engine.told_by_program = process
+    elif told_by == BY_INTEGRATION and _engine.told_by_program == process:
         return None
     recorder = probe.recorder_of_this_process()
     if recorder is not None:
@@ -168,12 +161,17 @@ def boundary(told_by: int, owner: object = None) -> "int | None":
             series.words[layout.WORD["boundary"]] = time.monotonic_ns()
     if policy is None or (policy.boundary and (policy.boundary == "ready") != late):
         return None
-    if policy.kind not in _FREEZING:
+    return reached(policy, late, owner)
+
+
+def reached(policy: Policy, late: bool, owner: object = None) -> "int | None":
+    """What a policy does at the boundary."""
+    if policy.kind not in FREEZING:
         if _engine.keeper is not None:
             _engine.keeper.begin(not late and not moments.in_flight())
         return None
     if not late:
-        _own(owner)
+        owners.claim(_engine.owners, owner, _given_up)
     elif _engine.frozen_by == os.getpid():
         return None  # this process has done it at the right moment
     if moments.in_flight() or (late and not moments.known_quiet()):
@@ -329,7 +327,7 @@ def release(collect_after: bool = True, owner: object = None) -> bool:
 
     A thaw alone frees nothing, so it collects.
     """
-    _engine.owners.pop(_key(owner), None)
+    _engine.owners.pop(owners.key(owner), None)
     if _engine.owners:
         return False
     return thaw(collect_after)
@@ -361,25 +359,6 @@ def thaw(collect_after: bool, inside_pass: bool = False) -> bool:
     return True
 
 
-def _key(owner: object) -> object:
-    return owner if owner is None or isinstance(owner, (str, int)) else ("object", id(owner))
-
-
-def _own(owner: object) -> None:
-    """Remembers who asked, without keeping it alive. One that dies without ``shutdown`` has given up."""
-    key = _key(owner)
-    engine = _engine
-    held: Any = None
-    if isinstance(key, tuple):
-        from _weakref import ref
-
-        def gone(_: object) -> None:
-            # May run inside a pass, so no collect: the thaw is a splice, and a later full pass frees.
-            if engine.owners.pop(key, None) is not None and not engine.owners:
-                thaw(False, inside_pass=True)
-
-        try:
-            held = ref(owner, gone)
-        except TypeError:
-            held = None  # no weak references to it: only shutdown(owner) ends its claim
-    _engine.owners[key] = held if held is not None else True
+def _given_up() -> None:
+    """The last owner has died. May run inside a pass, so no collect: a later full pass frees."""
+    thaw(False, inside_pass=True)

@@ -36,6 +36,20 @@ def keeper(policy: Policy) -> "Keeper":
     return Periodic(policy)
 
 
+def refuse_other_collectors(kind: str) -> None:
+    """Raises ValueError where the kind of policy cannot work on this interpreter."""
+    if probe.INCREMENTAL:
+        raise ValueError(
+            f"policy {kind!r} needs the generational collector, and CPython 3.14.0 to 3.14.4 has the"
+            " incremental one, where no full pass starts by itself; use freeze, or 3.14.5 or newer"
+        )
+    if probe.FREE_THREADED:
+        raise ValueError(
+            f"policy {kind!r} needs the generational collector, and a free-threaded build walks the whole"
+            " heap in each pass; use freeze"
+        )
+
+
 class Keeper:
     """A keeper that does nothing; each kind replaces what it needs."""
 

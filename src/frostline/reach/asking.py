@@ -214,11 +214,13 @@ def ask_all(
     arguments: tuple[int, ...] = (),
     seconds: float = 5.0,
     told: "Callable[[Answer], None] | None" = None,
+    text: "bytes | None" = None,
 ) -> list[Answer]:
     """Asks all of them at once and awaits each answer, for at most ``seconds``.
 
     Args:
         told: called with each answer as it comes, from several threads, one at a time.
+        text: of OP_POLICY; the detail of an answer is the target's text then.
     """
     answers: dict[int, Answer] = {}
     lock = threading.Lock()
@@ -232,7 +234,7 @@ def ask_all(
                 if not waiting:
                     return
                 place, target = waiting.pop(0)
-            answer = _ask(target, op, arguments, max(0.2, until - time.monotonic()))
+            answer = _ask(target, op, arguments, max(0.2, until - time.monotonic()), text)
             with lock:
                 answers[place] = answer
                 if told is not None:
@@ -246,7 +248,7 @@ def ask_all(
     return [answers[place] for place in sorted(answers)]
 
 
-def _ask(target: Target, op: int, arguments: tuple[int, ...], seconds: float) -> Answer:
+def _ask(target: Target, op: int, arguments: tuple[int, ...], seconds: float, text: "bytes | None") -> Answer:
     def answer(outcome: str, detail: str, result: int = 0) -> Answer:
         return Answer(target.pid, target.name, outcome, result, detail, time.monotonic() - begun)
 
@@ -254,7 +256,7 @@ def _ask(target: Target, op: int, arguments: tuple[int, ...], seconds: float) ->
     if target.why_not:
         return answer("unreachable", target.why_not)
     try:
-        reply = control.send(target.mailbox, op, arguments, seconds, target.pid)
+        reply = control.send(target.mailbox, op, arguments, seconds, target.pid, text)
     except FrostlineError as error:
         if error.slug == "process-gone":
             return answer("gone", "gone: it ended before it answered")
@@ -265,7 +267,8 @@ def _ask(target: Target, op: int, arguments: tuple[int, ...], seconds: float) ->
         return answer("busy", "others were asking it all the time")
     if reply.status == layout.REPLY_NONE:
         return answer("none", "its main thread is in C; it answers when it comes back, unless asked again")
-    return answer(_OUTCOMES.get(reply.status, "error"), reply.detail, reply.result)
+    detail = reply.text if reply.done and reply.text else reply.detail
+    return answer(_OUTCOMES.get(reply.status, "error"), detail, reply.result)
 
 
 def _why_silent(path: str, error: FrostlineError) -> str:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from frostline import format as layout
 from frostline.errors import FrostlineError
-from frostline.format import meanings
+from frostline.format import meanings, request
 from frostline.reach import linux, proc, segments
 
 _MASK = (1 << 64) - 1
@@ -36,6 +36,8 @@ class Reply(NamedTuple):
     status: int
     result: int
     number: int
+    #: What the target said in words, where it was asked with a text.
+    text: str = ""
 
     @property
     def done(self) -> bool:
@@ -45,6 +47,8 @@ class Reply(NamedTuple):
     def detail(self) -> str:
         if self.status == layout.REPLY_NONE:
             return "no answer: its main thread is in C"
+        if self.text and self.status == layout.REPLY_REFUSED:
+            return f"refused: {self.text}"
         return _STATUS.get(self.status, f"status {self.status}")
 
 
@@ -109,12 +113,20 @@ class Mailbox:
                 "Start it without --no-control, or use `frostline attach`.",
             )
 
-    def request(self, op: int, args: tuple[int, ...] = ()) -> int:
-        """Writes a request, wakes the process, and returns the request's number."""
+    def request(self, op: int, args: tuple[int, ...] = (), text: "bytes | None" = None) -> int:
+        """Writes a request, wakes the process, and returns the request's number.
+
+        Args:
+            text: for OP_POLICY, at most ``request.TEXT_SIZE`` bytes; its length and checksum are the
+                first two arguments then, and ``args`` those behind them.
+        """
         self._check()
         number = (self.word("request") + 1) & _MASK
         # A target that is just taking up an older request must not do its operation with our arguments.
         self._words[_WORD["opcode"]] = 0
+        if text is not None:
+            self._bytes[request.TEXT : request.TEXT + len(text)] = text
+            args = (len(text), request.checksum(text), *args)
         for position, name in enumerate(("arg0", "arg1", "arg2")):
             self._words[_WORD[name]] = (args[position] if position < len(args) else 0) & _MASK
         self._words[_WORD["opcode"]] = op
@@ -133,6 +145,11 @@ class Mailbox:
             return None
         result = self.word("result")
         return Reply(self.word("status"), result - (1 << 64) if result >> 63 else result, number)
+
+    def text(self) -> str:
+        """The text of the last reply that had one."""
+        data = bytes(self._bytes[request.TEXT : request.TEXT + request.TEXT_SIZE])
+        return data.partition(b"\0")[0].decode("utf-8", "replace")
 
     def wait(self, number: int, until: float) -> "Reply | None":
         """The answer, or None at ``until`` (time.monotonic()). Signals again while it waits."""
@@ -167,15 +184,23 @@ class Mailbox:
         fcntl.flock(self._file, fcntl.LOCK_UN)
 
 
-def send(path: str, op: int, args: tuple[int, ...] = (), timeout: float = 2.0, pid: int = 0) -> Reply:
+def send(
+    path: str,
+    op: int,
+    args: tuple[int, ...] = (),
+    timeout: float = 2.0,
+    pid: int = 0,
+    text: "bytes | None" = None,
+) -> Reply:
     """Asks one process and waits for its answer.
 
     Args:
         path: the first segment of the process's series, in the active folder.
         op: OP_*.
-        args: at most three integers of 64 bits.
+        args: at most three integers of 64 bits, one where there is a text.
         timeout: seconds; a busy process (inside a pass) is asked again within them.
         pid: the process's number here, if it lives in another pid namespace.
+        text: as in ``Mailbox.request``.
 
     Returns:
         The reply; status REPLY_NONE if none came. The request then stays in the mailbox and is
@@ -189,7 +214,7 @@ def send(path: str, op: int, args: tuple[int, ...] = (), timeout: float = 2.0, p
         if not box.locked(until):
             return Reply(layout.REPLY_BUSY, 0, 0)
         while True:
-            number = box.request(op, args)
+            number = box.request(op, args, text)
             found = box.wait(number, until)
             if found is None and not box.alive:
                 raise FrostlineError(
@@ -200,5 +225,5 @@ def send(path: str, op: int, args: tuple[int, ...] = (), timeout: float = 2.0, p
             if found is None:
                 return Reply(layout.REPLY_NONE, 0, number)
             if found.status != layout.REPLY_BUSY or time.monotonic() + _BUSY_PAUSE >= until:
-                return found
+                return found if text is None else found._replace(text=box.text())
             time.sleep(_BUSY_PAUSE)
