@@ -14,6 +14,7 @@ from benchmarks.common import Result, Row, prepare, pythons
 ROWS = {
     "startup": True,
     "callback": True,
+    "pauselog": True,
     "spans": True,
     "retained": True,
     "kill": True,

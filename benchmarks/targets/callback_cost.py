@@ -58,6 +58,11 @@ def main() -> None:
         "bare": [make_bare()],
         "whole": [recorder.on_collection],
     }
+    if "pause_log" in sys.argv:
+        from frostline.embed.pauses import LONGEST_MS, PauseLog
+
+        # No pass is over the threshold, as in a server that is well, so its thread would only wait.
+        kinds = {"none": [], "empty": [empty], "log": [PauseLog(LONGEST_MS, None).callback]}
     gc.disable()
     gc.collect()
     gc.freeze()

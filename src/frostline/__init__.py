@@ -16,12 +16,22 @@ import os
 __version__ = "0.1.0"
 
 __all__ = (
+    "NameFilter",
+    "add_arguments",
+    "apply",
     "begin",
     "defer",
+    "die_with_parent",
     "end",
     "idle",
     "install",
+    "pause_log",
+    "process_name",
+    "ranks",
     "request",
+    "rpc_freeze",
+    "rpc_thaw",
+    "set_title",
     "shutdown",
     "span",
     "startup_complete",
@@ -30,10 +40,40 @@ __all__ = (
     "wrap",
 )
 
+#: Names that are imported when they are first used, and where from.
+_LATER = {
+    "NameFilter": "embed.names",
+    "add_arguments": "embed.flags",
+    "apply": "embed.flags",
+    "begin": "probe.spans",
+    "defer": "policy.regions",
+    "die_with_parent": "embed.parents",
+    "end": "probe.spans",
+    "pause_log": "embed.pauses",
+    "process_name": "embed.names",
+    "ranks": "embed.names",
+    "rpc_freeze": "embed.rpc",
+    "rpc_thaw": "embed.rpc",
+    "set_title": "embed.names",
+    "span": "probe.spans",
+    "unwrap": "probe.spans",
+    "wrap": "probe.spans",
+}
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from frostline.embed.flags import add_arguments as add_arguments
+    from frostline.embed.flags import apply as apply
+    from frostline.embed.names import NameFilter as NameFilter
+    from frostline.embed.names import process_name as process_name
+    from frostline.embed.names import ranks as ranks
+    from frostline.embed.names import set_title as set_title
+    from frostline.embed.parents import die_with_parent as die_with_parent
+    from frostline.embed.pauses import pause_log as pause_log
+    from frostline.embed.rpc import rpc_freeze as rpc_freeze
+    from frostline.embed.rpc import rpc_thaw as rpc_thaw
     from frostline.policy.moments import Request
     from frostline.policy.regions import defer as defer
     from frostline.probe.spans import begin as begin
@@ -41,6 +81,9 @@ if TYPE_CHECKING:
     from frostline.probe.spans import span as span
     from frostline.probe.spans import unwrap as unwrap
     from frostline.probe.spans import wrap as wrap
+
+#: Who this process is, as ``install`` was told: pid, role, rank.
+_identity: "tuple[int, str | None, int | str | None]" = (0, None, None)
 
 
 def _boot() -> None:
@@ -87,16 +130,24 @@ def install(role: "str | None" = None, rank: "int | str | None" = None, policy: 
         role: what this process is, for example ``"EngineCore"``; the name in every report.
         rank: its data- or tensor-parallel rank; a text that is no number ("dp0-tp1") joins the name.
         policy: a policy in the grammar of ``docs/policies.md``; the environment's
-            FROSTLINE_POLICY wins over it, so that an operator can overrule the program.
+            FROSTLINE_POLICY wins over it, so that an operator can overrule the program. Between the
+            two stands what ``frostline.apply`` in a parent has chosen by the server's flags.
 
     Raises:
         ValueError: ``policy`` (or FROSTLINE_POLICY) is not a policy; the message says what was meant.
     """
+    global _identity
+    if role is not None or rank is not None:
+        _identity = (os.getpid(), role, rank)
     if os.environ.get("FROSTLINE_DISABLE"):
         return
-    chosen = os.environ.get("FROSTLINE_POLICY") or policy or ""
+    chosen = os.environ.get("FROSTLINE_POLICY") or os.environ.get("FROSTLINE_PROGRAM_POLICY") or policy or ""
     _record(chosen)
     _adopt(chosen)
+    if os.environ.get("FROSTLINE_PROGRAM_PAUSE_LOG"):
+        from frostline.embed import flags
+
+        flags.begin_pause_log()
     if role is None and rank is None:
         return
     from frostline.probe import recorder_of_this_process
@@ -177,14 +228,10 @@ def step(number: int = -1) -> bool:
 
 
 def __getattr__(name: str) -> "Any":
-    if name in ("begin", "end", "span", "unwrap", "wrap"):
-        from frostline.probe import spans
-
-        value = globals()[name] = getattr(spans, name)  # the next call does not come here
-        return value
-    if name == "defer":
-        from frostline.policy import regions
-
-        globals()[name] = regions.defer
-        return regions.defer
-    raise AttributeError(f"module 'frostline' has no attribute {name!r}")
+    place = _LATER.get(name)
+    if place is None:
+        raise AttributeError(f"module 'frostline' has no attribute {name!r}")
+    # Not importlib, which an interpreter need not have loaded.
+    module = __import__(f"frostline.{place}", fromlist=(name,))
+    value = globals()[name] = getattr(module, name)  # the next call does not come here
+    return value

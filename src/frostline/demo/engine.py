@@ -15,6 +15,7 @@ import frostline
 from frostline.demo import heap, worker
 from frostline.demo.blocks import BlockPool
 from frostline.demo.launch import (
+    ENGINE_GRACE,
     WORKER_GRACE,
     Ended,
     Lifeline,
@@ -199,7 +200,8 @@ def _serve(engine: Engine, socket: zmq.Socket[Any], alive: Lifeline) -> None:
 def main(settings: Settings, address: str) -> None:
     """Entry point of the spawned process."""
     frostline.install(role="EngineCore", rank=0)
-    alive = Lifeline()
+    frostline.set_title()
+    alive = Lifeline(ENGINE_GRACE)
     context: zmq.Context[Any] = zmq.Context()
     socket = open_socket(context, address, bind=False)
     workers = Workers(settings, context, alive)
@@ -207,8 +209,8 @@ def main(settings: Settings, address: str) -> None:
         workers.start()
         _serve(Engine(settings, workers, alive), socket, alive)
     except Ended:
-        if not alive.told:
-            remove_folder(settings.sockets)  # orphaned: nobody else is left to do it
+        if alive.orphaned:
+            remove_folder(settings.sockets)
     finally:
         workers.stop()
         socket.close()

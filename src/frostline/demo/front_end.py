@@ -210,6 +210,7 @@ def serve(
         The exit code: 0 when it was told to stop, 1 when a process of it died.
     """
     frostline.install(role="APIServer")
+    frostline.set_title()
     signal.signal(signal.SIGTERM, _interrupted)
     child = None
     folder = settings.sockets or sockets_folder()

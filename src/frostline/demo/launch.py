@@ -2,10 +2,10 @@
 
 Every process ends with its parent, however the parent ends: ``multiprocessing``
 gives a spawned child the reading end of a pipe that only the parent holds open,
-and the child polls it together with its sockets. (``PR_SET_PDEATHSIG`` would fire
-when the *thread* that spawned the child ends.) Ctrl-C is for the front end alone,
-which ends the others; they are started with SIGINT blocked, since a handler of
-their own would come too late.
+and the child polls it together with its sockets. A child that is busy for long does
+not come to poll, so `frostline.die_with_parent` stands behind it. Ctrl-C is for the
+front end alone, which ends the others; they are started with SIGINT blocked, since a
+handler of their own would come too late.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from types import FrameType
 from typing import Any, TypeVar
 
 import zmq
+
+import frostline
 
 #: A process that waits looks this often whether it was told to stop (milliseconds).
 POLL_MS = 200
@@ -54,16 +56,22 @@ class Ended(Exception):
 class Lifeline:
     """Tells a child when to end. Create it in the child's main thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, grace: float) -> None:
         parent = multiprocessing.parent_process()
         assert parent is not None, "only a spawned process has a lifeline"
         self.parent = parent.sentinel
         self.told = False
         signal.signal(signal.SIGTERM, self._tell)
+        self._watch = frostline.die_with_parent(grace=grace)
 
     def _tell(self, number: int, frame: FrameType | None) -> None:
         # A flag and no exception: one raised inside a callback or a finalizer would be lost.
         self.told = True
+
+    @property
+    def orphaned(self) -> bool:
+        """Whether it ended for want of a parent, and nobody else is left to tidy up."""
+        return not self.told or (self._watch is not None and self._watch.gone())
 
     def wait(self, poller: zmq.Poller, timeout_ms: int) -> dict[Any, int]:
         """Poll once.

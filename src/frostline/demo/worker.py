@@ -12,7 +12,7 @@ import zmq
 
 import frostline
 from frostline.demo import heap
-from frostline.demo.launch import Ended, Lifeline, Settings, open_socket, remove_folder, tell
+from frostline.demo.launch import WORKER_GRACE, Ended, Lifeline, Settings, open_socket, remove_folder, tell
 from frostline.demo.model import Rows, Transformer, choose
 from frostline.demo.protocol import (
     FromWorker,
@@ -77,7 +77,8 @@ class Worker:
 def main(settings: Settings, rank: int, address: str) -> None:
     """Entry point of the spawned process."""
     frostline.install(role="Worker", rank=rank)
-    alive = Lifeline()
+    frostline.set_title()
+    alive = Lifeline(WORKER_GRACE)
     context: zmq.Context[Any] = zmq.Context()
     engine = open_socket(context, address, bind=False)
     try:
@@ -95,8 +96,8 @@ def main(settings: Settings, rank: int, address: str) -> None:
                 break
             tell(engine, encoder.encode(worker.answer(message)))
     except Ended:
-        if not alive.told:
-            remove_folder(settings.sockets)  # orphaned: nobody else is left to do it
+        if alive.orphaned:
+            remove_folder(settings.sockets)
     finally:
         engine.close()
         context.term()

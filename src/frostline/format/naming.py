@@ -93,3 +93,15 @@ def _last_part(path: str) -> str:
     if len(parts) > 1 and parts[-1] in ("__main__.py", "__init__.py"):
         return parts[-2]
     return parts[-1] if parts else ""
+
+
+def ranks(**of: int) -> str:
+    """``ranks(dp=0, tp=1)`` is ``dp0-tp1``: the text for ``install(rank=...)`` where one number does not tell.
+
+    Raises:
+        ValueError: a rank is no whole number from 0 on.
+    """
+    for name, rank in of.items():
+        if isinstance(rank, bool) or not isinstance(rank, int) or rank < 0:
+            raise ValueError(f"rank {name}: a whole number from 0 on (given {rank!r})")
+    return "-".join(f"{name}{rank}" for name, rank in of.items())

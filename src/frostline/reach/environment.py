@@ -9,9 +9,18 @@ from frostline.errors import FrostlineError
 
 #: Packages that run in a target. Nothing else goes into the fallback folder: a numpy of ours
 #: there would shadow the target's.
-IN_TARGET = ("format", "probe", "policy", "agent", "integrations")
+IN_TARGET = ("format", "probe", "policy", "agent", "embed", "integrations")
 PREFIX = "FROSTLINE_"
 BOOT = "boot"
+#: Settings that are the program's own: its name, and the flags of ``frostline.add_arguments``.
+THEIRS = {
+    "FROSTLINE_ROLE",
+    "FROSTLINE_RANK",
+    "FROSTLINE_DISABLE",
+    "FROSTLINE_FREEZE_GC_HEAP",
+    "FROSTLINE_GC_THRESHOLDS",
+    "FROSTLINE_GC_PAUSE_LOG_MS",
+}
 
 
 def package_root() -> str:
@@ -99,8 +108,8 @@ def for_target(session: str, run: str, settings: dict[str, str], fallback: str) 
     """
     environment = started_with()
     for name in [name for name in environment if name.startswith(PREFIX)]:
-        # A run inside a recorded process starts afresh, but ROLE and RANK are the program's.
-        if name not in ("FROSTLINE_ROLE", "FROSTLINE_RANK", "FROSTLINE_DISABLE"):
+        # A run inside a recorded process starts afresh, but these are the program's.
+        if name not in THEIRS:
             del environment[name]
     environment[PREFIX + "OUTPUT"] = session
     environment[PREFIX + "RUN"] = run
