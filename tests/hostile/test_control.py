@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import random
@@ -12,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from frostline import format as layout
 from tests.hostile.conftest import HOSTS, LIMIT, Stage, sized
@@ -172,8 +175,78 @@ def test_random_requests(stage: Stage, mode: str) -> None:
     assert root.damaged == 0
 
 
-def test_a_request_at_every_moment_of_start_and_end(stage: Stage) -> None:
-    """SIGURG from the first instant on: while the handler is not yet, or no more, installed."""
+WORDS = st.one_of(
+    st.sampled_from([0, 1, 2, 3, 7, 700, 2**31 - 1, 2**31, 2**63 - 1, 2**63, 2**64 - 1]),
+    st.integers(0, 2**64 - 1),
+)
+#: What is written over: not the words that the test itself goes by.
+CALLERS = [n for n, _ in layout.WORD_FIELDS if n not in ("reply", "status", "state", "handler", "retention")]
+
+
+def test_any_word_may_hold_anything(stage: Stage) -> None:
+    """Numbers that are replayed, go back, or wrap round; counters at their end; any operation."""
+
+    def drive(mailbox: Mailbox | None, process: subprocess.Popen[str]) -> None:
+        if mailbox is None:
+            signals_only(process)
+            return
+
+        @settings(max_examples=sized(300, 10_000), database=None)
+        @given(st.dictionaries(st.sampled_from(CALLERS), WORDS), WORDS, WORDS, st.tuples(WORDS, WORDS, WORDS))
+        def ask(words: dict[str, int], number: int, operation: int, arguments: tuple[int, int, int]) -> None:
+            for name, value in words.items():
+                mailbox.words[WORD[name]] = value
+            process.send_signal(signal.SIGURG)
+            assert mailbox.ask(operation, arguments, number) != layout.REPLY_NONE or number == 0
+
+        ask()
+        while mailbox.ask(layout.OP_TUNE, (700, 10, 10)) == layout.REPLY_BUSY:
+            pass
+
+    hold(stage, "work", drive)
+    (root,) = stage.read()
+    assert root.words["state"] == layout.STATE_CLOSED
+    assert root.damaged == 0
+
+
+def test_a_replayed_number_does_nothing(stage: Stage) -> None:
+    def drive(mailbox: Mailbox | None, process: subprocess.Popen[str]) -> None:
+        if mailbox is None:
+            signals_only(process)
+            return
+        assert mailbox.ask(layout.OP_COLLECT, (2, 0, 0), 5) == layout.REPLY_DONE
+        assert mailbox.ask(layout.OP_PING, (0, 0, 0), 6) == layout.REPLY_DONE
+        mailbox.words[WORD["result"]] = 77
+        for operation in (layout.OP_COLLECT, layout.OP_TUNE, layout.OP_FREEZE):
+            for _ in range(50):
+                mailbox.ask(operation, (2, 0, 0), 6)
+                signals_only(process, 1)
+        assert mailbox.words[WORD["result"]] == 77
+        assert mailbox.ask(layout.OP_PING, (0, 0, 0), 5) == layout.REPLY_DONE  # it goes back: a new one
+        assert mailbox.words[WORD["result"]] != 77
+
+    hold(stage, "read", drive)
+    (root,) = stage.read()
+    ours = [one for one in root.passes if one["flags"] & layout.PASS_FROSTLINE]
+    assert len(ours) == 1
+
+
+def test_a_storm_of_signals_without_a_request(stage: Stage) -> None:
+    """Nothing is pending: each costs a look at two words, and they do not pile up."""
+
+    def drive(mailbox: Mailbox | None, process: subprocess.Popen[str]) -> None:
+        for _ in range(sized(30_000, 1_000_000)):
+            process.send_signal(signal.SIGURG)
+        if mailbox is not None:
+            assert mailbox.words[WORD["reply"]] == 0
+            assert mailbox.ask(layout.OP_PING) == layout.REPLY_DONE
+
+    hold(stage, "work", drive)
+
+
+@pytest.mark.parametrize("asked", [False, True], ids=["signal", "request"])
+def test_a_request_at_every_moment_of_start_and_end(stage: Stage, asked: bool) -> None:
+    """From the first instant on: while the handler is not yet, or no more, installed, and in mid-import."""
     code = "import gc; gc.collect(); print('done')"
     for number in range(sized(15, 100)):
         process = subprocess.Popen(
@@ -183,7 +256,19 @@ def test_a_request_at_every_moment_of_start_and_end(stage: Stage) -> None:
             text=True,
             env=stage.environment(True, {}),
         )
+        mailbox = None
+        until = time.monotonic() + LIMIT
         while process.poll() is None:
+            assert time.monotonic() < until, "it hangs"
+            if asked and mailbox is None:
+                with contextlib.suppress(OSError, ValueError):  # not there yet, or not of its size
+                    mailbox = Mailbox(stage.live, process)
+            if mailbox is not None:
+                words = mailbox.words
+                words[WORD["opcode"]] = random.Random(number).choice(
+                    [layout.OP_PING, layout.OP_FREEZE, layout.OP_THAW, layout.OP_COLLECT]
+                )
+                words[WORD["request"]] += 1
             os.kill(process.pid, signal.SIGURG)
             time.sleep(0.0003)
         out, err = process.communicate(timeout=LIMIT)

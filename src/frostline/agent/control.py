@@ -6,6 +6,7 @@ understood is answered as such: a hostile caller of the same user can only waste
 """
 
 import os
+import sys
 import time
 
 import frostline
@@ -13,15 +14,23 @@ from frostline import format as layout
 from frostline.format import request
 from frostline.policy import engine, late
 from frostline.policy.grammar import parse
+from frostline.probe.callback import is_ours
 from frostline.probe.recorder import Recorder
 from frostline.probe.writer import Series
 
 _WORD = layout.WORD
 _SIGN = 1 << 63
+#: What may start a pass.
+_COLLECTING = (layout.OP_COLLECT, layout.OP_TUNE, layout.OP_BOUNDARY, layout.OP_POLICY)
+
+#: The series whose request is being done. A signal that lands inside finds it: callers signal again
+#: while they wait, and what was done inside a collection of ours was "busy", so that it was begun again.
+_doing: "Series | None" = None
 
 
 def answer(recorder: Recorder) -> None:
     """Does what the words ask for and writes the reply, its number last."""
+    global _doing
     series = recorder.series
     if series is None:
         return
@@ -29,10 +38,20 @@ def answer(recorder: Recorder) -> None:
     number = words[_WORD["request"]]
     if number == words[_WORD["reply"]]:
         return
-    status, result = _perform(recorder, series)
-    words[_WORD["result"]] = result & (2**64 - 1)
-    words[_WORD["status"]] = status
-    words[_WORD["reply"]] = number
+    if _doing is series:
+        series.count("nested")
+        return  # one that has come in meanwhile signals again
+    status, result = layout.REPLY_ERROR, 0
+    _doing = series
+    try:
+        status, result = _perform(recorder, series)
+    finally:
+        _doing = None
+        # An exception of the host's own handlers goes on its way; the request is not done twice for it.
+        if recorder.series is series:  # else a finalizer has forked, and these words are the parent's
+            words[_WORD["result"]] = result & (2**64 - 1)
+            words[_WORD["status"]] = status
+            words[_WORD["reply"]] = number
 
 
 def _perform(recorder: Recorder, series: Series) -> "tuple[int, int]":
@@ -46,6 +65,10 @@ def _perform(recorder: Recorder, series: Series) -> "tuple[int, int]":
         return layout.REPLY_DONE, time.monotonic_ns()
     if recorder.in_flight():
         # The signal landed inside a pass: the collector's lists are not ours to touch now.
+        return layout.REPLY_BUSY, 0
+    asks = operation == layout.OP_POLICY and not arguments[0]
+    if operation in _COLLECTING and not asks and _deferred():
+        # The program wants no pass and no finalizer just now, as in a graph capture.
         return layout.REPLY_BUSY, 0
     try:
         if operation == layout.OP_FREEZE:
@@ -68,7 +91,9 @@ def _perform(recorder: Recorder, series: Series) -> "tuple[int, int]":
             return layout.REPLY_DONE, 0 if count is None else count
         if operation == layout.OP_POLICY:
             return _policy(series, arguments)
-    except Exception:
+    except Exception as error:
+        if not is_ours(error):
+            raise
         return layout.REPLY_ERROR, 0
     return layout.REPLY_UNKNOWN, 0
 
@@ -104,6 +129,11 @@ def _write_text(series: Series, text: str) -> None:
     size = request.TEXT_SIZE
     data = text.encode("utf-8", "replace")[:size]
     series.first.mapping[request.TEXT : request.TEXT + size] = data + bytes(size - len(data))
+
+
+def _deferred() -> bool:
+    regions = sys.modules.get("frostline.policy.regions")
+    return regions is not None and regions.host_threshold() >= 0
 
 
 def _signed(word: int) -> int:

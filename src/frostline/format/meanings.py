@@ -71,7 +71,7 @@ OPS = (
 REPLIES = (
     (REPLY_NONE, "no answer yet"),
     (REPLY_DONE, "done"),
-    (REPLY_BUSY, "busy: a pass is running, ask again"),
+    (REPLY_BUSY, "busy: inside a pass or a region of defer(), ask again"),
     (REPLY_ERROR, "failed inside the target"),
     (REPLY_UNKNOWN, "unknown request"),
     (REPLY_REFUSED, "refused: it cannot be done here, or an argument is out of range"),

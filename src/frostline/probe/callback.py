@@ -16,6 +16,7 @@ from frostline import format as layout
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mmap import mmap
+    from types import FrameType
 
     from frostline.probe.recorder import Recorder
     from frostline.probe.writer import Region, Series
@@ -24,6 +25,8 @@ _WORD = layout.WORD
 _LOST_PASSES = _WORD["lost_passes"]
 _LOST_SPANS = _WORD["lost_spans"]
 _FOLDER = __file__.rpartition("/")[0].rpartition("/")[0] + "/"
+#: Frames of the import system.
+_IMPORTING = "<frozen importlib"
 _SIGURG = 23
 #: Files whose frames are never the trigger: the stand-ins of ``hooks`` add theirs.
 OURS: set[str] = set()
@@ -37,7 +40,15 @@ def is_ours(error: BaseException) -> bool:
     innermost = error.__traceback__
     while innermost is not None and innermost.tb_next is not None:
         innermost = innermost.tb_next
-    return innermost is None or innermost.tb_frame.f_code.co_filename.startswith(_FOLDER)
+    # The second: an import of ours that failed, where the interpreter is ending or has no depth left.
+    return innermost is None or innermost.tb_frame.f_code.co_filename.startswith((_FOLDER, _IMPORTING))
+
+
+def importing(frame: "FrameType | None") -> bool:
+    """Whether a signal has interrupted the import system. Who imports then, to answer, deadlocks before
+    3.12, where a lock that may be held there is not re-entrant; the caller signals again.
+    """
+    return frame is not None and frame.f_code.co_filename.startswith(_IMPORTING)
 
 
 def make_hot_functions(recorder: "Recorder") -> None:

@@ -293,7 +293,7 @@ def _on_poke(signum: int, frame: "FrameType | None") -> None:
     series = recorder.series if recorder is not None else None
     if recorder is not None and series is not None:
         words = series.words
-        if words[_WORD["request"]] != words[_WORD["reply"]]:
+        if words[_WORD["request"]] != words[_WORD["reply"]] and not callback.importing(frame):
             _quietly(_answer, recorder)
     if recorder is not None and recorder.foreign is not None:
         foreign, recorder.foreign = recorder.foreign, None

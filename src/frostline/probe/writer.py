@@ -262,7 +262,8 @@ class Series:
 
     def count(self, word: str, by: int = 1) -> None:
         """Adds to one of the live words."""
-        self.words[_WORD[word]] += by
+        words, place = self.words, _WORD[word]
+        words[place] = (words[place] + by) & (2**64 - 1)  # a stranger may have written any number there
 
 
 def _pid_namespace() -> int:

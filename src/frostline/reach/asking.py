@@ -266,7 +266,9 @@ def _ask(target: Target, op: int, arguments: tuple[int, ...], seconds: float, te
     if reply.status == layout.REPLY_BUSY and reply.number == 0:
         return answer("busy", "others were asking it all the time")
     if reply.status == layout.REPLY_NONE:
-        return answer("none", "its main thread is in C; it answers when it comes back, unless asked again")
+        now = proc.stat(target.pid)
+        where = "it is stopped" if now is not None and now.state in "Tt" else "its main thread is in C"
+        return answer("none", f"{where}; it answers when it comes back, unless asked again")
     detail = reply.text if reply.done and reply.text else reply.detail
     return answer(_OUTCOMES.get(reply.status, "error"), detail, reply.result)
 

@@ -7,7 +7,7 @@ from typing import Any
 from frostline import format as layout
 from frostline.errors import FrostlineError
 from frostline.format import meanings
-from frostline.reach.control import Mailbox
+from frostline.reach.control import AGAIN, Mailbox
 from frostline.reach.tree import Process
 
 #: How long an answer is awaited before "no answer" is noted, seconds.
@@ -30,7 +30,13 @@ class _Asked:
         self.process = process
         self.box = box
         self.number = number
-        self.since = time.monotonic()
+        self.since = self.signalled = time.monotonic()
+
+    def wake_again(self) -> None:
+        """Signals again, if it is time to."""
+        if time.monotonic() - self.signalled >= AGAIN:
+            self.signalled = time.monotonic()
+            self.box.wake()
 
 
 class Boundary:
@@ -40,6 +46,8 @@ class Boundary:
         #: pid and start -> entry of helper-*.json.
         self.entries: dict[tuple[int, int], dict[str, Any]] = {}
         self._asked: list[_Asked] = []
+        #: Noted, and still to be asked: a caller has kept the lock all the time.
+        self._shut_out: set[tuple[int, int]] = set()
         self._first_tried: dict[tuple[int, int], float] = {}
         #: Parent -> how old its oldest child was when the boundary came: so long one of them may need
         #: to load what it serves. Told earlier, a recycled worker would freeze half of its imports.
@@ -64,7 +72,8 @@ class Boundary:
                     self._ages[process.parent] = max(age, self._ages.get(process.parent, 0))
         for process in processes:
             key = process.pid, process.start_ticks
-            if process.mailbox and process.alive and key not in self.entries and len(self.entries) < _MOST:
+            new = key not in self.entries or key in self._shut_out
+            if process.mailbox and process.alive and new and len(self.entries) < _MOST:
                 self._ask(process)
         for asked in list(self._asked):
             self._look(asked)
@@ -86,6 +95,8 @@ class Boundary:
             return
         if not box.locked(0.0):
             box.__exit__()
+            if now - first > _HANDLER:
+                self._note(process, "none", "others were asking it all the time", final=False)
             return  # a command is asking: at the next look
         try:
             number = box.request(layout.OP_BOUNDARY)
@@ -117,13 +128,16 @@ class Boundary:
             self._note(asked.process, _NAMES.get(found.status, str(found.status)), found.detail + late)
         elif not asked.box.alive:
             self._note(asked.process, "none", "it ended before it answered")
-        elif waited > _WAIT:
+        elif waited <= _WAIT:
+            # A signal can be lost, or land where the target cannot answer.
+            with contextlib.suppress(FrostlineError, OSError):
+                asked.wake_again()
+            return
+        else:
             self._note(asked.process, "none", "no answer: its main thread is in C")
             self._leave_to_others(asked)
             if waited < _LATE:
                 return
-        else:
-            return
         self._asked.remove(asked)
         asked.box.__exit__()
 
@@ -135,8 +149,10 @@ class Boundary:
             with contextlib.suppress(FrostlineError, OSError):
                 asked.number = asked.box.request(layout.OP_BOUNDARY)
 
-    def _note(self, process: Process, reply: str, detail: str) -> None:
+    def _note(self, process: Process, reply: str, detail: str, final: bool = True) -> None:
+        """What became of it; not ``final``: it is still to be asked."""
         key = process.pid, process.start_ticks
+        (self._shut_out.discard if final else self._shut_out.add)(key)
         entry = {"pid": process.pid, "reply": reply, "detail": detail}
         if self.entries.get(key) != entry:
             self.entries[key] = entry

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from frostline import format as layout
 from frostline.errors import FrostlineError
 from frostline.format import meanings, request
-from frostline.reach import linux, proc, segments
+from frostline.reach import files, linux, proc, segments
 
 _MASK = (1 << 64) - 1
 _WORD = layout.WORD
@@ -27,7 +27,7 @@ _BUSY_PAUSE = 0.01
 #: How often a process that has not answered is signalled again, seconds. CPython can lose one: a signal
 #: that lands between the end of a handler and the system call that is then resumed sets a flag which
 #: nobody looks at before that call returns.
-_AGAIN = 0.05
+AGAIN = 0.05
 
 
 class Reply(NamedTuple):
@@ -63,22 +63,27 @@ class Mailbox:
         Raises:
             FrostlineError: it is gone, was replaced, or answers no requests.
         """
-        header = segments.read_header(path)
-        if header is None or header.segment != 0:
-            raise FrostlineError(
-                "no-mailbox",
-                f"{path} is not the first segment of a recording",
-                "Ask a process that `frostline status` lists as recorded.",
-            )
-        self.pid = pid or header.pid
-        self.start_ticks = header.process_start
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            self._file = files.open_regular(path, os.O_RDWR)
         except OSError as error:
             raise FrostlineError(
                 "no-mailbox", f"cannot open {path}: {error.strerror}", "Ask as the user who runs the process."
             ) from error
-        self._map = mmap.mmap(self._file, layout.HEADER_SIZE)
+        try:
+            # Of the file that is mapped: another one may have that name by now.
+            header = segments.parse_header(os.pread(self._file, layout.HEADER_SIZE, 0))
+            if header is None or header.segment != 0:
+                raise ValueError
+            self._map = mmap.mmap(self._file, layout.HEADER_SIZE)
+        except (OSError, ValueError) as error:  # ValueError of mmap: it is being truncated
+            os.close(self._file)
+            raise FrostlineError(
+                "no-mailbox",
+                f"{path} is not the first segment of a recording",
+                "Ask a process that `frostline status` lists as recorded.",
+            ) from error
+        self.pid = pid or header.pid
+        self.start_ticks = header.process_start
         self._bytes = memoryview(self._map)
         self._words = self._bytes.cast("Q")
 
@@ -154,7 +159,7 @@ class Mailbox:
     def wait(self, number: int, until: float) -> "Reply | None":
         """The answer, or None at ``until`` (time.monotonic()). Signals again while it waits."""
         pause = 0.0002
-        again = time.monotonic() + _AGAIN
+        again = time.monotonic() + AGAIN
         while True:
             found = self.answer(number)
             now = time.monotonic()
@@ -163,7 +168,7 @@ class Mailbox:
             if now >= again and self.word("request") == number:
                 with contextlib.suppress(FrostlineError, OSError):  # it is ending: seen at the next look
                     self.wake()
-                again = now + _AGAIN
+                again = now + AGAIN
             time.sleep(min(pause, max(0.0, until - now)))
             pause = min(pause * 2, 0.01)
 
@@ -213,10 +218,11 @@ def send(
     with Mailbox(path, pid) as box:
         if not box.locked(until):
             return Reply(layout.REPLY_BUSY, 0, 0)
+        busy = None
         while True:
             number = box.request(op, args, text)
-            found = box.wait(number, until)
-            if found is None and not box.alive:
+            found = box.wait(number, until) or busy
+            if found in (None, busy) and not box.alive:
                 raise FrostlineError(
                     "process-gone",
                     f"process {box.pid} ended before it answered",
@@ -226,4 +232,5 @@ def send(
                 return Reply(layout.REPLY_NONE, 0, number)
             if found.status != layout.REPLY_BUSY or time.monotonic() + _BUSY_PAUSE >= until:
                 return found if text is None else found._replace(text=box.text())
+            busy = found
             time.sleep(_BUSY_PAUSE)
