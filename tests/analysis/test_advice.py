@@ -200,7 +200,11 @@ def test_full_passes_after_a_freeze_are_made_rare_by_thresholds(tmp_path: Path) 
     first = one(tmp_path, process)
     assert first.command == "frostline run --policy tune:700,10,1000 -- vllm serve"
     assert first.text.startswith("frozen, python (pid 4711) still had 5 full passes: 450 ms, up to 90 ms")
-    assert "each young pass may walk more, and dead cycles are held longer" in first.text
+    # Case 13: never only the gain.
+    assert (
+        "The price: each young pass may walk more, and a cycle that outlives two young passes" in first.text
+    )
+    assert "after about 8,420,000 net allocations of containers" in first.text
     assert "young passes of up to 30 ms are there already" in first.text
     assert "freeze later" not in first.text
 

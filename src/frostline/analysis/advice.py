@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import shlex
 
+import numpy as np
+
+from frostline import format as fmt
 from frostline.analysis.freezing import (
+    LITTLE,
     NEGLIGIBLE_PAUSE,
     NEGLIGIBLE_SHARE,
     NEGLIGIBLE_TOTAL,
+    NS_PER_USEFUL_OBJECT,
     command,
     freeze,
     longest_since_freeze,
     serving_since,
     thresholds,
+    useless,
     walked_each,
 )
-from frostline.analysis.model import Advice, MissedProcess, Options, ProcessReport, Verdict
+from frostline.analysis.inforce import in_force
+from frostline.analysis.model import Advice, CallSite, MissedProcess, Options, ProcessReport, Verdict
 from frostline.analysis.passes import EXPLICIT, FROSTLINE
+from frostline.analysis.steps import ids_of
 from frostline.analysis.verdict import CANNOT_TELL, milliseconds, some
 
 #: ns. A process that lived for less has no share of the time to speak of.
@@ -45,7 +53,10 @@ def advise(
     first_explicit = explicit and 2 * asked >= ((cheap.saving or 0) if cheap else 0)
     both = (explicit, cheap) if first_explicit else (cheap, explicit)
     found += [advice for advice in both if advice is not None]
+    retry = _on_failure(processes)
+    found += [retry] if retry is not None else []
     found += thresholds(processes, options)
+    found += in_force(processes)
     if not found and processes:
         found.append(_nothing(processes))
     if verdict.kind == CANNOT_TELL and processes and not verdict.steps + verdict.requests:
@@ -97,12 +108,62 @@ def _explicit(processes: tuple[ProcessReport, ...]) -> Advice | None:
     took = milliseconds(sum(s.total for s in rest))
     lines = "another line calls" if len(rest) == 1 else f"{len(rest):,} other lines call"
     others = f"; {lines} it too ({took})" if rest else ""
+    todo = "Call it less often there, or not at all"
+    if full and not _for_nothing(process, site):
+        todo = (
+            "What it frees is held by dead cycles: call it where an allocation has failed, and try again, "
+            "or break the cycles"
+        )
     return Advice(
         f"{site.file}:{site.line} calls gc.collect() {site.count:,} times in {process.name}: "
-        f"{milliseconds(site.total)} in all{each}, {freed}. Call it less often there, or not at all{others}",
+        f"{milliseconds(site.total)} in all{each}, {freed}. {todo}{others}",
         saving=site.total,
         how="the time inside those calls",
     )
+
+
+def _for_nothing(process: ProcessReport, site: CallSite) -> bool:
+    """Whether the calls freed next to nothing, by the full passes that the process was asked for."""
+    asked = [p for p in process.full_passes if p.kind == EXPLICIT]
+    known = [p.walked.value for p in asked if p.walked.value]
+    if known:
+        return site.reclaimed <= LITTLE * site.count * sum(known) / len(known)
+    return site.reclaimed * NS_PER_USEFUL_OBJECT < site.total
+
+
+def _on_failure(processes: tuple[ProcessReport, ...]) -> Advice | None:
+    """Collect on failure: only where a pass did free something, and what had failed then went well (case 19).
+
+    That is: spans of a label ended in an error, the next full pass after them reclaimed a good part of
+    what it walked, and the next span of that label ended well.
+    """
+    for process in processes:
+        spans = process.series.spans
+        useful = [p for p in process.full_passes if not useless(p) and p.reclaimed]
+        if not useful or not any(label.errors for label in process.labels):
+            continue
+        for label in process.labels:
+            if not label.errors or label.count == label.errors:
+                continue
+            mine = np.flatnonzero(np.isin(spans["label"], ids_of(process.series, {label.label})))
+            mine = mine[np.argsort(spans["start"][mine], kind="stable")]
+            start, failed = spans["start"][mine], (spans["flags"][mine] & fmt.SPAN_FLAG_ERROR) != 0
+            for one in useful:
+                at = int(np.searchsorted(start, one.start, "right"))
+                if not 0 < at < len(mine) or not failed[at - 1] or failed[at]:
+                    continue
+                before = at - 1
+                while before > 0 and failed[before - 1]:
+                    before -= 1
+                count = at - before
+                ended = "failed" if count == 1 else f"failed {count:,} times in a row"
+                return Advice(
+                    f"{label.label!r} of {process.name} {ended}; then a full pass reclaimed "
+                    f"{one.reclaimed:,} objects, and it went well again: dead cycles held what it needed. "
+                    "If that was an allocation, call gc.collect() where it fails and try once more, or "
+                    "break the cycles"
+                )
+    return None
 
 
 def _nothing(processes: tuple[ProcessReport, ...]) -> Advice:

@@ -26,6 +26,7 @@ from frostline.analysis.steps import (
     look_elsewhere,
     steps_of,
 )
+from frostline.analysis.threads import outside_main
 from frostline.analysis.verdict import decide
 from frostline.analysis.walked import HeapModel
 from frostline.format.naming import process_name, process_role
@@ -182,6 +183,7 @@ def _process(
         ),
         labels=tuple(sorted(steps.labels, key=lambda label: (-label.slow, -label.total, label.label))),
         long_steps=list_slow(series, pauses, steps, name, [n for n, _ in names]),
+        threads=outside_main(series, pauses),
         other_callbacks=marks.named(series, fmt.MARK_OTHER_CALLBACK),
         refused=marks.named(series, fmt.MARK_REFUSED),
         wrapped=marks.named(series, fmt.MARK_WRAPPED),

@@ -96,6 +96,8 @@ def _freezes(processes: tuple[ProcessReport, ...], ready: tuple[str, int, str] |
     asked = [p for p in processes if p.policy.split(",")[0] == "freeze"]
     kinds = (fmt.MARK_FREEZE, fmt.MARK_BOUNDARY)
     waiting = [p for p in asked if not p.frozen_since and not any(m.kind in kinds for m in p.series.marks)]
+    # multiprocessing's own helper has no heap to speak of, and nobody could tell it.
+    waiting = [p for p in waiting if p.role != "resource tracker"]
     # Who was gone before the others were told has missed nothing.
     told = {p.session: p.boundary for p in reversed(asked) if p.boundary}
     waiting = [p for p in waiting if p.stop > told.get(p.session, 0)]

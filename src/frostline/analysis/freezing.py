@@ -8,6 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from frostline import format as fmt
+from frostline.analysis.choice import (
+    FOLLOW,
+    FREEZE,
+    RARE,
+    base,
+    choose,
+    policy_text,
+    rounded,
+)
 from frostline.analysis.model import Advice, FullPass, Options, ProcessReport
 from frostline.analysis.passes import AUTOMATIC, FROSTLINE
 from frostline.analysis.verdict import milliseconds, some
@@ -21,9 +30,10 @@ NEGLIGIBLE_SHARE = 0.005
 LITTLE = 0.02
 #: Where it is not known what was walked: fewer objects reclaimed than one for so many ns.
 NS_PER_USEFUL_OBJECT = 5_000
-#: Threshold 2 that makes full passes rare; a process that has this much of it is tuned already.
-RARE = 1000
+#: A process that has this much of threshold 2 is tuned already.
 TUNED = 100
+#: Who told the boundary: the supervisor.
+SUPERVISOR = 2
 #: Threshold 0 from which a young pass walks so much that it is a pause of its own.
 MANY_YOUNG = 10_000
 #: Young passes that take more than this share of the time, where it lasted a second, are too many.
@@ -125,6 +135,9 @@ def freeze(processes: tuple[ProcessReport, ...], never: str = "") -> Advice | No
     )
     most = gains[0].process
     unfrozen = most.policy.split(",")[0] == "freeze" and not most.frozen_since
+    choice = choose(most, list(gains[0].passes), serving_since(most, processes), is_frozen=False)
+    if choice.why:
+        text += f"{choice.why[:1].upper()}{choice.why[1:]}. "
     if unfrozen and never:
         text += f"Policy freeze was in force and nothing was frozen: {never}. Put that right: "
     elif unfrozen:
@@ -147,20 +160,36 @@ def freeze(processes: tuple[ProcessReport, ...], never: str = "") -> Advice | No
             text += f"; {asked:,} explicit {stay} cheaper"
     else:
         text += f"the calls stay, and get cheaper: expect up to {milliseconds(explicit)} less"
+    if choice.kind != FREEZE:
+        text += f". The price: {choice.price}"
     script = _is_script(most.launched) and not any(p.labels for p in processes)
-    when = "--ready-after 30s" if script else "--ready-url URL"
-    if script and not unfrozen:
+    when = when_ready(most, script)
+    if script and when and not unfrozen:
         text += ". Best is frostline.startup_complete() in the program, where its start-up ends"
     how = (
         "the sum of those passes, and the longest young pass that remains; "
         "passes over what grows after the freeze stay, and the freeze itself costs one full pass"
     )
+    if choice.kind == FREEZE:
+        how += f"; {choice.price}"
     return Advice(
         text,
-        "" if unfrozen and never else f"frostline run --policy freeze {when} -- {command(most)}",
+        "" if unfrozen and never else _freeze_command(most, choice.kind, gains[0], when),
         automatic or explicit,
         how,
     )
+
+
+def _freeze_command(process: ProcessReport, kind: str, gain: _Gain, when: str) -> str:
+    policy = policy_text(kind, gain.passes[-1].thresholds)
+    return f"frostline run --policy {policy}{when} -- {command(process)}"
+
+
+def when_ready(process: ProcessReport, script: bool = False) -> str:
+    """The option that tells when start-up is over; none where the program, or an integration, tells it."""
+    if any(m.kind == fmt.MARK_BOUNDARY and m.values[0] != SUPERVISOR for m in process.series.marks):
+        return ""
+    return " --ready-after 30s" if script else " --ready-url URL"
 
 
 def _is_script(launched: tuple[str, ...]) -> bool:
@@ -173,11 +202,6 @@ def walked_each(passes: list[FullPass]) -> str:
     known = sorted(p.walked.value for p in passes if p.walked.value)
     how_far = "at most" if any(p.walked.at_most for p in passes) else "about"
     return f", each over {how_far} {rounded(known[len(known) // 2])} objects" if known else ""
-
-
-def rounded(number: int) -> str:
-    """Three digits of what is an estimate anyway."""
-    return f"{int(float(f'{number:.3g}')):,}"
 
 
 def longest_since_freeze(process: ProcessReport) -> int:
@@ -195,6 +219,8 @@ def thresholds(processes: tuple[ProcessReport, ...], options: Options) -> list[A
     found: list[Advice] = []
     still: list[tuple[int, ProcessReport, list[FullPass]]] = []
     for process in processes:
+        if process.policy.startswith(("follow", "periodic")):
+            continue  # judged as a whole in ``inforce``
         since = serving_since(process, processes)
         passes = [p for p in process.while_frozen if p.start >= since]
         total = sum(p.pause for p in passes)
@@ -220,7 +246,7 @@ def _still(
         f"its heap grew{grew} after the freeze"
     )
     early = _froze_early(process, since, worst)
-    again = f"frostline run --policy freeze --ready-url URL -- {command(process)}"
+    again = f"frostline run --policy freeze{when_ready(process)} -- {command(process)}"
     if early:
         return [Advice(f"{text}, and did so before start-up was over. Freeze it when it is over", again)]
     asked = [p for p in passes if p.kind != AUTOMATIC]
@@ -228,22 +254,23 @@ def _still(
         return [Advice(f"{text}. Most of that are explicit calls, which no threshold governs")]
     if worst.thresholds[2] >= TUNED:
         return [Advice(f"{text}. Its thresholds make full passes rare already: find what it keeps")]
-    first, second, _ = worst.thresholds if worst.thresholds[0] > 0 else (700, 10, 10)
-    text += ". Raise threshold 2: fewer full passes; "
-    text += "each young pass may walk more, and dead cycles are held longer"
+    choice = choose(process, passes, max(since, process.frozen_since), is_frozen=True)
+    text += f". {choice.why[:1].upper()}{choice.why[1:]}"
+    if choice.kind == FREEZE:
+        return [Advice(text)]
+    text += f". The price: each young pass may walk more, and {choice.price}"
     young = young_longest(process, max(since, process.frozen_since))
     if young > options.long_floor:
         text += f" (young passes of up to {milliseconds(young)} are there already)"
     if not since:
         text += ". If that was start-up, freeze later instead, when it is over"
+    first, second, _ = base(worst.thresholds)
     ours = process.policy.split(",")[0] == "freeze" or any(
         m.kind == fmt.MARK_FREEZE and m.flags & fmt.MARK_FLAG_OURS for m in process.series.marks
     )
-    policy = (
-        f"freeze,thresholds={first}/{second}/{RARE} --ready-url URL"
-        if ours
-        else f"tune:{first},{second},{RARE}"
-    )
+    policy = f"{policy_text(choice.kind, worst.thresholds)}{when_ready(process)}"
+    if not ours and choice.kind != FOLLOW:
+        policy = f"tune:{first},{second},{RARE}"
     return [Advice(text, f"frostline run --policy {policy} -- {command(process)}")]
 
 

@@ -25,8 +25,8 @@ PERIODIC = "periodic"
 ASKED = "asked"
 PROGRAM = "program"
 
-#: ns. A collector that was off for less between a full pass and a freeze missed nothing to speak of.
-OFF = 1_000_000
+#: Net allocations between a full pass and a freeze that are nothing to speak of: frames, arguments.
+FEW = 200
 #: Reasons for which a full pass walked more than the budget of ``follow``.
 _OVER = {
     fmt.LINE_OVER_BURST: "many survivors at once",
@@ -66,7 +66,9 @@ class Walk:
     took: int
     reclaimed: int
     kept: int
-    #: It is the boundary's own, and belongs to start-up.
+    #: F: objects that the line had frozen since the walk before.
+    moved: int
+    #: It is a boundary's own, and belongs to start-up.
     boundary: bool
 
 
@@ -120,7 +122,8 @@ class Frozen:
     @property
     def first(self) -> Freeze | None:
         """The freeze that made it frozen: the boundary's, or the program's own."""
-        return next((f for f in self.freezes if f.time >= self.since), None) if self.since else None
+        before = [f for f in self.freezes if f.time <= self.since]
+        return before[-1] if before else None
 
     @property
     def planned(self) -> tuple[Walk, ...]:
@@ -216,7 +219,7 @@ def _freezes(series: Series, acts: list[Mark], lines: list[Mark]) -> tuple[Freez
         if splice:
             garbage = "without a collect"
         elif not ours:
-            garbage = uncollected.before(mark.time)
+            garbage = uncollected.before(mark.time, mark.values[2] - 1)
         told_of = mark.values[1] > 0
         later = (w for w in whole if w.time > mark.time) if garbage else iter(())
         right = next(later, None)
@@ -241,12 +244,11 @@ class _Uncollected:
     """Why garbage may be among what the program froze."""
 
     def __init__(self, series: Series) -> None:
-        self.series = series
         self.stops = series.passes["stop"]
         self.full = np.flatnonzero(series.passes["generation"] == 2)
 
-    def before(self, time: int) -> str:
-        """In words; empty right after a full pass."""
+    def before(self, time: int, allocated: int) -> str:
+        """In words; empty right after a full pass. ``allocated`` net since the last pass, -1 if not known."""
         count = int(np.searchsorted(self.stops, time, "right"))
         at = int(np.searchsorted(self.full, count)) - 1
         if at < 0:
@@ -254,34 +256,18 @@ class _Uncollected:
         young = count - int(self.full[at]) - 1
         if young:
             return f"{young:,} young {'pass' if young == 1 else 'passes'} since the last full one"
-        off = _off(self.series, int(self.stops[self.full[at]]), time)
-        return f"the collector was off for {off / 1e6:,.0f} ms since the last full pass" if off > OFF else ""
-
-
-def _off(series: Series, begin: int, end: int) -> int:
-    """ns between two instants in which the collector was disabled."""
-    off, since = 0, -1
-    for mark in series.marks:
-        if mark.time > end:
-            break
-        if mark.kind == fmt.MARK_STATE and mark.values[0] == 3:
-            since = mark.time if not mark.values[4] else -1
-        elif mark.kind == fmt.MARK_DISABLE and since < 0:
-            since = mark.time
-        elif mark.kind == fmt.MARK_ENABLE and since >= 0:
-            off += max(0, mark.time - max(since, begin))
-            since = -1
-    return off + (max(0, end - max(since, begin)) if since >= 0 else 0)
+        return f"{allocated:,} containers made since the last full pass" if allocated > FEW else ""
 
 
 def _walks(whole: list[Mark], freezes: tuple[Freeze, ...]) -> tuple[Walk, ...]:
-    told = [f.time for f in freezes if f.why == BOUNDARY]
+    told = [f.time for f in freezes if f.why in (BOUNDARY, AGAIN)]
     return tuple(
         Walk(
             time=mark.time,
             took=mark.stop - mark.time,
             reclaimed=max(0, mark.values[1]),
             kept=max(0, mark.values[3]),
+            moved=max(0, mark.values[2]),
             boundary=any(mark.time <= at <= mark.stop for at in told),
         )
         for mark in whole

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from frostline.analysis.frozen import Frozen
 from frostline.analysis.pauses import Pauses
+from frostline.analysis.threads import ThreadPasses
 from frostline.recording import Loss, Run, Series
 
 
@@ -175,6 +176,10 @@ class LabelStats:
     few: bool
     presets: bool
     note: str = ""
+    #: Overlapped by a full pass, or by any pause over TOUCHING ns; the 99th percentile of the others,
+    #: -1 where there are no others.
+    touched: int = 0
+    p99_rest: int = -1
 
 
 @dataclass(frozen=True)
@@ -239,6 +244,8 @@ class ProcessReport:
     held_ours: Held | None
     labels: tuple[LabelStats, ...]
     long_steps: tuple[LongStep, ...]
+    #: Passes outside the main thread.
+    threads: tuple[ThreadPasses, ...]
     other_callbacks: tuple[str, ...]
     refused: tuple[str, ...]
     wrapped: tuple[str, ...]
@@ -320,6 +327,8 @@ class Verdict:
     #: One sentence for each further process whose work the collector held up.
     held: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
+    #: One sentence for each label that the headline counts: its p99 with and without the touched.
+    tail: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from frostline import format as fmt
-from frostline.analysis.intervals import Union, quantiles
+from frostline.analysis.intervals import Union, quantiles, union
 from frostline.analysis.model import LabelStats, LongStep, Options
 from frostline.analysis.passes import pass_text
 from frostline.analysis.pauses import Pauses
@@ -16,6 +16,10 @@ from frostline.recording.layout import Array, Int64
 
 #: Slow steps that are kept one by one for each process; all are counted.
 LISTED = 20_000
+#: ns. A pause of any generation that is long enough to touch a request; full passes always are.
+TOUCHING = 5_000_000
+#: Spans looked at in one go.
+_CHUNK = 1_000_000
 
 
 @dataclass
@@ -93,8 +97,10 @@ def steps_of(series: Series, pauses: Pauses, options: Options) -> Steps:
     """
     labels: list[LabelStats] = []
     parts: list[dict[str, Array]] = []
+    touching = (series.passes["generation"] == 2) | (pauses.length > TOUCHING)
+    heavy = union(pauses.start[touching], pauses.stop[touching])
     for number, (text, which) in enumerate(_groups(series)):
-        stats, part = _one_label(series, pauses.union, options, text, which, number)
+        stats, part = _one_label(series, pauses.union, heavy, options, text, which, number)
         labels.append(stats)
         parts.append(part)
     slow = _joined(parts)
@@ -102,8 +108,24 @@ def steps_of(series: Series, pauses: Pauses, options: Options) -> Steps:
     return Steps(tuple(labels), slow)
 
 
+def _touched(heavy: Union, start: Int64, stop: Int64) -> Array:
+    """Which spans one of these pauses lies in or cuts."""
+    found = np.zeros(len(start), bool)
+    for at in range(0, len(start) if len(heavy.start) else 0, _CHUNK):
+        part = slice(at, at + _CHUNK)
+        begun = np.searchsorted(heavy.start, stop[part], "left")
+        found[part] = begun > np.searchsorted(heavy.stop, start[part], "right")
+    return found
+
+
 def _one_label(
-    series: Series, passes: Union, options: Options, text: str, which: Int64 | slice, number: int
+    series: Series,
+    passes: Union,
+    heavy: Union,
+    options: Options,
+    text: str,
+    which: Int64 | slice,
+    number: int,
 ) -> tuple[LabelStats, dict[str, Array]]:
     start, stop = series.spans["start"][which], series.spans["stop"][which]
     duration = stop - start
@@ -126,6 +148,8 @@ def _one_label(
     kinds = series.spans["kind"][which]
     flags = series.spans["flags"][which]
     n = len(long)
+    touched = _touched(heavy, start, stop)
+    hit = int(np.count_nonzero(touched))
     stats = LabelStats(
         label=text,
         kind=int(kinds[0]),
@@ -145,6 +169,8 @@ def _one_label(
         few=few,
         presets=bool(flags[0] & fmt.SPAN_FLAG_PRESET),
         note=note,
+        touched=hit,
+        p99_rest=p99 if not hit else quantiles(duration[~touched], (0.99,))[0] if hit < count else -1,
     )
     part = {
         "label": np.full(n, number, np.int64),

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from frostline import format as fmt
 from frostline.analysis.held import is_finding
 from frostline.analysis.model import Held, LabelStats, MissedProcess, Options, ProcessReport, Verdict
-from frostline.analysis.steps import Counted, request_label
+from frostline.analysis.steps import TOUCHING, Counted, request_label
 
 #: Under this share of the slow steps the collector is not what makes them slow.
 MINOR = 0.1
 #: Processes that are named under the headline, beside the one in it.
 SHOWN_HELD = 5
+#: Labels whose 99th percentile is told with and without the touched; fewer spans have none to speak of.
+SHOWN_TAIL = 1
+WORTH_P99 = 20
+#: Of this much of it the touched make no difference, and the table of steps says so.
+SAME = 0.9
 #: What spans of a label are called; others go by the label in quotes.
 NOUNS = {"request": "requests", "task": "tasks", "step": "steps"}
 
@@ -85,6 +91,7 @@ def decide(
         explained_requests=counted.explained_requests,
         held=tuple(held),
         details=_details(processes),
+        tail=_tail(processes),
     )
 
 
@@ -188,6 +195,29 @@ def _how_long(processes: tuple[ProcessReport, ...], counted: Counted) -> list[st
         f"p99 {milliseconds(label.p99)}, longest {milliseconds(label.longest)}"
         for process, label in labels
     ]
+
+
+def _tail(processes: tuple[ProcessReport, ...]) -> tuple[str, ...]:
+    """p99 of what the headline counts, with and without the spans that a pause touched (case 23).
+
+    The wall times contain the pauses already: the touched are left out, nothing is subtracted.
+    """
+    found: list[tuple[int, str]] = []
+    for process, label in _counting(processes):
+        if not label.touched or label.count < WORTH_P99 or label.p99_rest > SAME * label.p99:
+            continue
+        what = f"p99 of {plural(label.label)} of {process.name}: {milliseconds(label.p99)}"
+        if label.p99_rest < 0:
+            text = f"{what}; full passes and pauses over 5 ms touched every one of the {label.count:,}"
+        else:
+            text = (
+                f"{what}, {milliseconds(label.p99_rest)} without the {label.touched:,} of {label.count:,} "
+                "that a full pass, or a pause over 5 ms, touched"
+            )
+            if label.kind == fmt.SPAN_ASYNC and label.p50 > TOUCHING:
+                text += " (the longer one takes, the likelier it is touched)"
+        found.append((-label.total, text))
+    return tuple(text for _, text in sorted(found)[:SHOWN_TAIL])
 
 
 def _counting(processes: tuple[ProcessReport, ...]) -> list[tuple[ProcessReport, LabelStats]]:

@@ -202,7 +202,7 @@ MARK_KINDS = (
     (
         MARK_FREEZE,
         "freeze",
-        "gc.freeze(); a = objects frozen since the start, -1 if not counted; b = 1 + requests open at a splice of ours, 0 if nobody tells of requests",
+        "gc.freeze(); a = objects frozen since the start, -1 if not counted; b = 1 + requests open at a splice of ours, 0 if nobody tells of requests; c = 1 + gc.get_count()[0] just before the program's own, 0 if not read",
     ),
     (MARK_THAW, "thaw", "gc.unfreeze(); a = objects thawed, -1 if not counted"),
     (MARK_THRESHOLD, "threshold", "gc.set_threshold(); a, b, c = new thresholds"),

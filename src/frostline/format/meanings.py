@@ -25,7 +25,7 @@ from frostline.format import (
 #: One line a version: what changed, and why.
 HISTORY = (
     (1, "first layout: passes, spans, marks and names; one file series an interpreter"),
-    (1, "since then: the freeze mark's b, 0 before, tells how many requests were open"),
+    (1, "since then: the freeze mark's b and c, 0 before, tell of open requests and of what was allocated"),
     (1, "since then: the text of a request, for OP_POLICY, where there were zeroes"),
 )
 

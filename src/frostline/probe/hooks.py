@@ -108,9 +108,10 @@ class _SetThreshold(_StandIn):
 
 class _Freeze(_StandIn):
     def __call__(self) -> None:
+        young = gc.get_count()[0]
         self.__wrapped__()
         # Counting what was frozen walks the permanent generation (10-30 ms a million): never here.
-        _quietly(_write_mark, self._recorder, layout.MARK_FREEZE, 0, -1)
+        _quietly(_write_mark, self._recorder, layout.MARK_FREEZE, 0, -1, 0, young + 1)
 
 
 class _Unfreeze(_StandIn):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from frostline.analysis import Analysis, ProcessReport
 from frostline.analysis.frozen import AGAIN, ASKED, BOUNDARY, MOVED, PERIODIC, PROGRAM, WHOLE_HEAP, Freeze
 from frostline.analysis.verdict import milliseconds as ms
-from frostline.analysis.verdict import some
+from frostline.analysis.verdict import plural, some
 from frostline.report.blocks import Block, Line, Table
 from frostline.report.words import short_paths
 
@@ -97,7 +97,9 @@ def lines(process: ProcessReport) -> Iterator[str]:
         text = f"the credit was exhausted {_times(line.exhausted)}"
         if line.restored:
             text += f", and restored {_times(line.restored)} since so many frozen objects had died"
-        yield text + "; until the whole heap is walked it then behaves as freeze does"
+        else:
+            text += "; until the whole heap is walked it then behaves as freeze does"
+        yield text
     if line.guards:
         yield (
             f"the guard fired {_times(line.guards)}: over a fifth of what was frozen had died when the "
@@ -121,7 +123,7 @@ def lines(process: ProcessReport) -> Iterator[str]:
         many = "" if ours.count == 1 else f", up to {ms(ours.longest)}: {ms(ours.total)} in all"
         yield (
             f"work was in flight in Frostline's own passes {each}{many}; "
-            f"{ours.waited:,} of {ours.spans:,} '{ours.label}' waited"
+            f"{ours.waited:,} of {ours.spans:,} {plural(ours.label)} waited"
         )
     if line.deadlines:
         yield f"no idle moment came before the deadline {_times(line.deadlines)}: CPython made its own pass"

@@ -10,6 +10,7 @@ from frostline.analysis.verdict import milliseconds as ms
 from frostline.analysis.walked import HOW_FULL
 from frostline.report.blocks import Block, Line, Table
 from frostline.report.freezing import freezing
+from frostline.report.threads import threads
 from frostline.report.words import number, seconds, sentence, short_paths, verdict_of, walked
 
 #: Rows shown of what can be long; ``--csv`` and ``--json`` have them all.
@@ -35,6 +36,7 @@ def report(analysis: Analysis) -> Iterator[Block]:
     yield from _slow(analysis)
     yield from _full(analysis)
     yield from _explicit(analysis)
+    yield from threads(analysis)
     yield from freezing(analysis)
     yield from _state(analysis)
     yield from _events(analysis)
@@ -50,6 +52,8 @@ def _verdict(analysis: Analysis) -> Iterator[Block]:
         yield Line(line[:1].upper() + line[1:], style, indent=2)
     if analysis.advice:
         yield _next(analysis.advice)
+    for line in verdict.tail:
+        yield Line(f"{line}.")
     longest = max(analysis.processes, key=lambda p: p.longest, default=None)
     if longest is not None:
         yield Line(_longest_line("Longest pause", longest, longest.longest, longest.longest_text))
@@ -198,13 +202,17 @@ def _labels(analysis: Analysis) -> Iterator[Block]:
                     number(label.total),
                     f"{label.slow:,}",
                     _overlap_words(label),
+                    f"{label.touched:,}" if label.touched else "",
+                    number(label.p99_rest) if label.touched and label.p99_rest >= 0 else "",
                 )
             )
-    columns = ("process", "span", "kind", "count", "p50 ms", "p99", "max", "total", "slow", "of these")
+    columns = (
+        "process", "span", "kind", "count", "p50 ms", "p99", "max", "total", "slow", "of these", "touched",
+        "p99 of the rest",
+    )  # fmt: skip
     if rows:
-        yield Table(
-            "Steps", columns, tuple(rows), frozenset(range(3, 9)), ("of these", "kind", "total", "p99")
-        )
+        spare = ("of these", "touched", "p99 of the rest", "kind", "total", "p99")
+        yield Table("Steps", columns, tuple(rows), frozenset((*range(3, 9), 10, 11)), spare)
 
 
 def _overlap_words(label: LabelStats) -> str:

@@ -69,6 +69,7 @@ def _process(process: ProcessReport, floor: int) -> dict[str, Any]:
         "full_passes": [asdict(one) for one in process.full_passes],
         "call_sites": [asdict(one) for one in process.call_sites],
         "unseen_explicit": {"passes": process.unseen_explicit, "total": process.unseen_explicit_total},
+        "threads": [asdict(one) for one in process.threads],
         "labels": [asdict(one) for one in process.labels],
         "slow_steps": [{**asdict(one), "verdict": verdict_of(one, floor)} for one in process.long_steps],
         "events": [asdict(one) for one in process.events],

@@ -1,0 +1,183 @@
+"""Whether a policy that goes beyond ``freeze`` was worth it here, or a simpler one serves as well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from frostline import format as fmt
+from frostline.analysis.choice import (
+    DIED,
+    FOLLOW,
+    FREEZE,
+    GREW,
+    THRESHOLDS,
+    policy_text,
+    price_of_thresholds,
+)
+from frostline.analysis.freezing import command, negligible, useless, when_ready
+from frostline.analysis.model import Advice, FullPass, ProcessReport
+from frostline.analysis.passes import FROSTLINE
+from frostline.analysis.verdict import milliseconds, some
+
+#: Kinds that keep acting after the boundary.
+KINDS = ("follow", "periodic", "idle", "sync")
+
+
+def kind(process: ProcessReport) -> str:
+    """The policy's kind, without options: ``follow`` of ``follow,major=force``."""
+    return process.policy.partition(",")[0].partition(":")[0]
+
+
+#: What a process may turn out to need, the most demanding last.
+UNKNOWN = "unknown"
+_ORDER = (FREEZE, THRESHOLDS, UNKNOWN, FOLLOW)
+#: Threshold 2 under which no full pass starts by itself, as ``policy.keeping`` sets it.
+_NEVER = 2**31 - 1
+
+
+def _held_back(process: ProcessReport) -> bool:
+    """Whether full passes were ever held back: the first step does it."""
+    return any(m.kind == fmt.MARK_THRESHOLD and m.values[2] == _NEVER for m in process.series.marks)
+
+
+@dataclass(frozen=True)
+class _Need:
+    process: ProcessReport
+    needs: str
+    why: str
+
+
+def in_force(processes: tuple[ProcessReport, ...]) -> list[Advice]:
+    """One piece of advice for each such policy: keep it, or take the simpler one, and why."""
+    found: list[Advice] = []
+    for policy in KINDS:
+        mine = [p for p in processes if kind(p) == policy and (p.frozen.since or policy in ("idle", "sync"))]
+        never = [p.name for p in mine if policy == "sync" and not _held_back(p)]
+        if mine and len(never) == len(mine):
+            text = f"policy {mine[0].policy} did nothing: no frostline.step() was called in {some(never)}"
+            found.append(Advice(f"{text}. Call it once a step on every rank, or take freeze"))
+            continue
+        needs = [need for p in mine if (need := _need(p, policy)) is not None]
+        if needs:
+            found.append(_advice(policy, max(needs, key=lambda need: _ORDER.index(need.needs))))
+    return found
+
+
+def _advice(policy: str, most: _Need) -> Advice:
+    process = most.process
+    if most.needs == UNKNOWN:
+        return Advice(f"policy {policy}: {most.why}")
+    if most.needs == FOLLOW:
+        keep = policy if policy != "periodic" else ""
+        if keep:
+            return Advice(f"policy {policy} is right here: {most.why}. Keep it")
+        text = f"periodic is for benchmarks: {most.why}. follow does that in idle moments only"
+        return Advice(text, _run(process, FOLLOW))
+    thresholds = process.full_passes[-1].thresholds if process.full_passes else (700, 10, 10)
+    at_start = process.at_attach.thresholds if process.at_attach and process.at_attach.thresholds else None
+    text = f"policy {policy} gains nothing here over a simpler one: {most.why}. "
+    if most.needs == THRESHOLDS:
+        after = [p for p in process.full_passes if p.start >= process.frozen.since]
+        reclaimed = sum(p.reclaimed for p in after if p.start <= process.frozen.until)
+        price = price_of_thresholds(process, reclaimed, process.frozen.since, after)
+        text += f"Freezing once and making full passes rare does the same. The price: {price}"
+    else:
+        text += "Freezing once does the same. The price: cycles among the frozen that die later are kept"
+    return Advice(text, _run(process, policy_text(most.needs, at_start or thresholds)))
+
+
+def _run(process: ProcessReport, policy: str) -> str:
+    return f"frostline run --policy {policy}{when_ready(process)} -- {command(process)}"
+
+
+def _need(process: ProcessReport, policy: str) -> _Need | None:
+    if policy == "follow":
+        return _follow(process)
+    ours = _own_passes(process)
+    if not ours:
+        return None
+    total = f"{len(ours):,} full {'pass' if len(ours) == 1 else 'passes'} of its own took "
+    total += f"{milliseconds(sum(p.pause for p in ours))}, up to {milliseconds(max(p.pause for p in ours))}"
+    reclaimed = sum(p.reclaimed for p in ours)
+    text = f"in {process.name} {total}, and reclaimed {reclaimed:,} objects"
+    if not _mostly_useless(ours):
+        return _Need(process, FOLLOW, text)
+    counted = [f.objects for f in process.frozen.freezes if f.objects]
+    if counted and counted[-1] > GREW * counted[0]:
+        text += f", while what is frozen grew from {counted[0]:,} to {counted[-1]:,}"
+        return _Need(process, THRESHOLDS, text)
+    return _Need(process, FREEZE, text)
+
+
+def _own_passes(process: ProcessReport) -> list[FullPass]:
+    """Full passes of ours between boundary and thaw.
+
+    A boundary's own is no evidence, since it collects the garbage of start-up; nor is that of a thaw.
+    """
+    until = process.frozen.until or process.stop
+    found = [p for p in process.full_passes if p.kind == FROSTLINE and p.start < until]
+    for mark in process.series.marks:
+        if mark.kind == fmt.MARK_BOUNDARY:
+            first = next((p for p in found if p.start >= mark.time), None)
+            found = [p for p in found if p.start >= mark.time and p is not first]
+    return found
+
+
+def _mostly_useless(passes: list[FullPass]) -> bool:
+    return 2 * sum(p.pause for p in passes if useless(p)) >= sum(p.pause for p in passes)
+
+
+def _follow(process: ProcessReport) -> _Need | None:
+    story, line, name = process.frozen, process.frozen.line, process.name
+    host = process.while_frozen
+    longest = max((p.pause for p in host), default=0)
+    matter = not negligible(longest, sum(p.pause for p in host), process.wall)
+    planned = [walk for walk in story.planned if walk.moved]
+    if not line.moves:
+        if line.exhausted and not planned:
+            return _Need(process, FREEZE, f"in {name} {_never_idle(process)}")
+        return None if matter else _Need(process, FREEZE, f"in {name} the line never moved: its heap stays")
+    froze = f"in {name} the line moved {_times(line.moves)} and froze {line.moved:,} objects"
+    judged, reclaimed = sum(walk.moved for walk in planned), sum(walk.reclaimed for walk in planned)
+    took = milliseconds(sum(walk.took for walk in planned))
+    walks = f"{len(planned):,} {'walk' if len(planned) == 1 else 'walks'} of the whole heap ({took})"
+    last = _after_thaw(process)
+    if not judged and last is not None:
+        judged, reclaimed, walks = line.moved, last.reclaimed, "the full pass after the thaw"
+    found = f"{froze}, and {walks} reclaimed {reclaimed:,} objects in all"
+    if judged and reclaimed <= DIED * judged:
+        return _Need(process, THRESHOLDS, found)
+    if judged:
+        ran = f", while the longest full pass since the boundary took {milliseconds(longest)}"
+        return _Need(process, FOLLOW, f"{found}{ran if longest else ''}")
+    if line.exhausted and not line.restored:
+        return _Need(process, FREEZE, f"in {name} {_never_idle(process)}")
+    why = (
+        f"{froze}, and whether such objects die is not known: nothing has walked the whole heap since. "
+        "Tell it of idle moments (frostline.request(), frostline.idle()), or let frostline.shutdown() "
+        "collect at the end, and the next report says whether a simpler policy does as well"
+    )
+    return _Need(process, UNKNOWN, why)
+
+
+def _after_thaw(process: ProcessReport) -> FullPass | None:
+    """The full pass of ours at ``shutdown()``: it walks what was frozen."""
+    thaws = process.frozen.thaws
+    if not thaws:
+        return None
+    return next((p for p in process.full_passes if p.kind == FROSTLINE and p.start >= thaws[-1]), None)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
+
+
+def _never_idle(process: ProcessReport) -> str:
+    told = any(m.kind == fmt.MARK_FREEZE and m.values[1] for m in process.series.marks)
+    if "major=force" in process.policy:
+        because = "no safe point came"
+    elif told:
+        because = "no idle moment came"
+    else:
+        because = "nobody tells of idle moments (frostline.request(), frostline.idle())"
+    return f"the credit was exhausted and {because}: it behaves as freeze does"

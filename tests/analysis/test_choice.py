@@ -1,0 +1,232 @@
+"""The simplest policy that serves, with its reason and its price; whether one in force was worth it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from frostline import format as fmt
+from frostline.analysis import Advice
+from tests.analysis.test_frozen import OURS, boundary, move, whole
+from tests.analysis.test_verdict import analysed
+from tests.synthetic import MS, Process, write_run
+
+S = 1000 * MS
+
+
+def advice(folder: Path, process: Process) -> list[Advice]:
+    write_run(folder, ["serve"])
+    return list(analysed(folder, process).advice)
+
+
+def with_command(folder: Path, process: Process) -> Advice:
+    return next(one for one in advice(folder, process) if "--policy" in one.command)
+
+
+def served(process: Process, step: int = 100 * MS, took: int = 99 * MS, until: int = 60 * S) -> None:
+    """Requests one after the other: never idle, unless ``step`` leaves a gap."""
+    for at in range(5 * S, until, step):
+        process.add_span("request", at, took, kind=fmt.SPAN_ASYNC)
+
+
+def middle(process: Process, count: int = 300) -> None:
+    """Passes of generation 1 while it serves."""
+    for i in range(count):
+        process.add_pass(6 * S + i * 150 * MS, MS, 1)
+
+
+def walks(process: Process, sizes: list[int], collected: int = 0) -> None:
+    """Full passes over so many objects, at 100 ns each, as 3.15 tells them."""
+    for i, size in enumerate(sizes):
+        process.add_pass((10 + 5 * i) * S, size * 100, candidates=size, collected=collected)
+
+
+def stock(sizes: list[int], collected: int = 0, **spans: Any) -> Process:
+    process = Process(hexversion=0x030F00F0)
+    served(process, **spans)
+    middle(process)
+    walks(process, sizes, collected)
+    return process
+
+
+STAYS = [600_000] * 6
+GROWS = [400_000, 500_000, 600_000, 700_000, 800_000, 900_000]
+
+
+def test_a_heap_that_does_not_grow_needs_freeze_only(tmp_path: Path) -> None:
+    one = with_command(tmp_path, stock(STAYS))
+    assert one.command == "frostline run --policy freeze --ready-url URL -- serve"
+    assert "It did not grow over them, so freezing it once is enough" in one.text
+    assert "cycles among the frozen objects that die later are kept until a thaw" in one.how
+
+
+def test_growth_in_which_nothing_dies_is_served_by_thresholds(tmp_path: Path) -> None:
+    one = with_command(tmp_path, stock(GROWS))
+    assert "--policy freeze,thresholds=700/10/1000 " in one.command
+    assert "It grew after start-up, from 450,000 to 850,000 objects, and nothing in it dies late" in one.text
+    # Case 13: the price, never only the gain. 300 passes of generation 1 in 55 s, 1,001 to the next full one.
+    assert "The price: a cycle that outlives two young passes is held until the next full pass" in one.text
+    assert "after about 8,420,000 net allocations of containers (3 min at this rate)" in one.text
+    assert "full passes reclaimed none of it here" in one.text
+
+
+def test_a_little_garbage_is_held_and_the_price_says_how_much(tmp_path: Path) -> None:
+    one = with_command(tmp_path, stock(GROWS, collected=1_000))
+    assert "--policy freeze,thresholds=700/10/1000 " in one.command
+    assert "full passes reclaimed 6,000 objects of it" in one.text
+    assert "at what full passes reclaimed here, about 20,000 objects at worst" in one.text
+
+
+def test_growth_with_cycles_that_die_late_needs_follow(tmp_path: Path) -> None:
+    """And idle moments: half a second of each second nothing is in flight."""
+    process = stock([size + 1_000_000 for size in (0, 400_000, 800_000)], 18_000, step=1 * S, took=500 * MS)
+    process.passes = [p for p in process.passes if p["generation"] == 2] + [
+        p for p in process.passes if p["generation"] == 1
+    ][:40]
+    process.passes.sort(key=lambda p: p["start"])
+    one = with_command(tmp_path, process)
+    assert "--policy follow " in one.command
+    assert (
+        "cycles in it die late (full passes reclaimed 54,000 objects); 50 % of the time nothing" in one.text
+    )
+    assert (
+        "The price: what dies among the frozen is held, up to half of the heap (900,000 objects)" in one.text
+    )
+    assert "It needs frostline.request() or frostline.idle()" in one.text
+
+
+def test_where_it_is_never_idle_follow_gains_nothing(tmp_path: Path) -> None:
+    process = stock([size + 1_000_000 for size in (0, 400_000, 800_000)], 18_000, step=90 * MS, took=95 * MS)
+    process.passes = [p for p in process.passes if p["generation"] == 2] + [
+        p for p in process.passes if p["generation"] == 1
+    ][:40]
+    process.passes.sort(key=lambda p: p["start"])
+    one = with_command(tmp_path, process)
+    assert "--policy freeze " in one.command
+    assert "No moment was idle, so follow would gain nothing over freeze" in one.text
+
+
+def test_two_passes_do_not_show_growth(tmp_path: Path) -> None:
+    assert "--policy freeze " in with_command(tmp_path, stock([400_000, 900_000])).command
+
+
+def test_a_program_that_tells_the_boundary_itself_needs_no_url(tmp_path: Path) -> None:
+    process = stock(STAYS)
+    process.add_mark(fmt.MARK_BOUNDARY, 5 * S, a=1)
+    assert with_command(tmp_path, process).command == "frostline run --policy freeze -- serve"
+
+
+# --- policies in force ----------------------------------------------------------------------
+def follows(policy: str = "follow") -> Process:
+    process = Process(hexversion=0x030F00F0, text=[("policy", policy)])
+    boundary(process, 5 * S)
+    served(process, until=40 * S)
+    middle(process, 100)
+    return process
+
+
+def moved(process: Process) -> None:
+    for i in range(4):
+        process.add_pass((10 + i) * S, 2 * MS, candidates=20_000)
+        move(process, (10 + i) * S + 2 * MS, 20_000)
+
+
+def test_a_line_that_never_moved_is_a_freeze(tmp_path: Path) -> None:
+    one = with_command(tmp_path, follows())
+    assert one.text.startswith("policy follow gains nothing here over a simpler one: in python (pid 4711)")
+    assert "the line never moved" in one.text
+    assert one.command == "frostline run --policy freeze -- serve"
+
+
+@pytest.mark.parametrize(("reclaimed", "keeps"), [(900, False), (40_000, True)])
+def test_whether_what_the_line_froze_has_died(tmp_path: Path, reclaimed: int, keeps: bool) -> None:
+    process = follows()
+    moved(process)
+    whole(process, 20 * S, reclaimed)
+    process.marks[-1]["c"] = 80_000
+    found = advice(tmp_path, process)
+    told = f"1 walk of the whole heap (80 ms) reclaimed {reclaimed:,} objects in all"
+    if keeps:
+        (one,) = [a for a in found if told in a.text]
+        assert one.text.startswith("policy follow is right here") and one.text.endswith("Keep it")
+        assert not any("--policy" in a.command for a in found)
+    else:
+        one = next(a for a in found if "--policy" in a.command)
+        assert told in one.text and "The price: a cycle that outlives two young passes" in one.text
+        assert one.command == "frostline run --policy freeze,thresholds=700/10/1000 -- serve"
+
+
+def test_without_a_walk_it_is_not_known(tmp_path: Path) -> None:
+    process = follows()
+    moved(process)
+    found = advice(tmp_path, process)
+    assert "whether such objects die is not known" in found[0].text and not found[0].command
+
+
+def test_the_pass_after_the_thaw_is_a_walk_too(tmp_path: Path) -> None:
+    process = follows()
+    moved(process)
+    process.add_mark(fmt.MARK_THAW, 40 * S, a=-1, flags=OURS)
+    process.add_pass(40 * S + MS, 90 * MS, flags=fmt.PASS_FULL | fmt.PASS_FROSTLINE, collected=70_000)
+    assert "the full pass after the thaw reclaimed 70,000 objects" in advice(tmp_path, process)[0].text
+
+
+def test_credit_that_is_gone_and_never_comes_back(tmp_path: Path) -> None:
+    process = follows()
+    process.add_mark(fmt.MARK_LINE, 10 * S, a=fmt.LINE_EXHAUSTED, b=-1, flags=OURS)
+    one = with_command(tmp_path, process)
+    assert "nobody tells of idle moments (frostline.request(), frostline.idle())" in one.text
+    assert one.command.startswith("frostline run --policy freeze -- ")
+
+
+@pytest.mark.parametrize(("policy", "collected", "right"), [("idle", 0, False), ("idle", 100_000, True)])
+def test_idle_passes_that_reclaim_nothing(tmp_path: Path, policy: str, collected: int, right: bool) -> None:
+    process = Process(hexversion=0x030F00F0, text=[("policy", policy)])
+    process.add_mark(fmt.MARK_BOUNDARY, 5 * S, a=1)
+    ours = fmt.PASS_FULL | fmt.PASS_FROSTLINE
+    # The boundary's own is no evidence: it collects what start-up left.
+    process.add_pass(5 * S + MS, 60 * MS, flags=ours, candidates=600_000, collected=500_000)
+    served(process, until=40 * S)
+    for i in range(3):
+        process.add_pass((10 + i) * S, 60 * MS, flags=ours, candidates=600_000, collected=collected)
+    (one,) = [a for a in advice(tmp_path, process) if a.text.startswith("policy idle")]
+    assert f"3 full passes of its own took 180 ms, up to 60 ms, and reclaimed {3 * collected:,}" in one.text
+    assert ("is right here" in one.text) is right
+    assert bool(one.command) is not right
+
+
+def test_sync_without_a_step(tmp_path: Path) -> None:
+    process = Process(text=[("policy", "sync:100")])
+    process.add_mark(fmt.MARK_BOUNDARY, 5 * S, a=1)
+    (one,) = [a for a in advice(tmp_path, process) if a.text.startswith("policy sync:100 did nothing")]
+    assert "no frostline.step() was called" in one.text
+
+
+def test_case_19_collect_on_failure_only_where_a_pass_freed_something(tmp_path: Path) -> None:
+    for name, collected in (("freed", 300_000), ("nothing", 0)):
+        process = Process(hexversion=0x030F00F0)
+        for i in range(30):
+            flags = fmt.SPAN_FLAG_ERROR if 20 <= i < 23 else 0
+            process.add_span("alloc", i * S, MS, flags=flags)
+        process.add_pass(22 * S + 500 * MS, 50 * MS, candidates=600_000, collected=collected)
+        (tmp_path / name).mkdir()
+        texts = [a.text for a in advice(tmp_path / name, process)]
+        told = [text for text in texts if "call gc.collect() where it fails" in text]
+        assert bool(told) is bool(collected)
+        if told:
+            assert told[0].startswith(
+                "'alloc' of python (pid 4711) failed 3 times in a row; then a full pass"
+            )
+
+
+def test_an_explicit_collect_that_frees_much_is_not_to_be_left_out(tmp_path: Path) -> None:
+    process = Process(hexversion=0x030F00F0)
+    for i in range(10):
+        process.add_mark(fmt.MARK_COLLECT, i * S, 60 * MS, file="x.py", line=4, a=2, b=300_000, c=1)
+        flags = fmt.PASS_FULL | fmt.PASS_EXPLICIT
+        process.add_pass(i * S, 60 * MS, flags=flags, candidates=600_000, collected=300_000)
+    (one,) = [a for a in advice(tmp_path, process) if "x.py:4 calls gc.collect()" in a.text]
+    assert "held by dead cycles: call it where an allocation has failed" in one.text
+    assert "not at all" not in one.text
