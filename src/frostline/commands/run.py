@@ -85,6 +85,7 @@ def run(
         # Not "off" where it was not asked for: that would overrule a program that freezes by itself.
         "policy": chosen.text if chosen else "",
         "presets": checked_presets(presets),
+        "integrations": checked_integrations(os.environ.get("FROSTLINE_INTEGRATIONS", "")),
         "spans": ";".join(checked_span(span) for span in spans) or os.environ.get("FROSTLINE_SPANS", ""),
         "control": "off" if no_control else "on",
         "retention": str(size(limit)),
@@ -131,6 +132,18 @@ def checked_presets(text: str) -> str:
             there = ", ".join(["auto", "none", *known])
             raise usage("bad-preset", f"there is no preset {name!r}", f"There are: {there}.")
     return value
+
+
+def checked_integrations(text: str) -> str:
+    """FROSTLINE_INTEGRATIONS, if each name is one."""
+    from frostline.integrations import KNOWN
+
+    names = [part.strip() for part in text.split(",") if part.strip()]
+    for name in names:
+        if name not in ("auto", "none", *KNOWN):
+            there = ", ".join(["auto", "none", *KNOWN])
+            raise usage("bad-integration", f"there is no integration {name!r}", f"There are: {there}.")
+    return ",".join(names)
 
 
 def known_presets() -> list[str]:

@@ -33,6 +33,30 @@ KNOWN = {
         "vllm.entrypoints.cli.serve",
         "vllm.entrypoints.llm",
     ),
+    "hypercorn": (
+        "hypercorn.asyncio.lifespan",
+        "hypercorn.asyncio.task_group",
+        "hypercorn.trio.lifespan",
+        "hypercorn.trio.task_group",
+    ),
+    "gunicorn": (
+        "gunicorn.arbiter",
+        "gunicorn.workers.base",
+        "gunicorn.workers.sync",
+        "gunicorn.workers.gthread",
+        "gunicorn.workers.base_async",
+        "gunicorn.workers.ggevent",
+        "gunicorn.workers.gasgi",
+        "gunicorn.asgi.protocol",
+    ),
+    "celery": (
+        "celery.apps.worker",
+        "celery.concurrency.prefork",
+        "celery.concurrency.base",
+        "billiard.pool",
+    ),
+    "pools": ("multiprocessing.pool", "concurrent.futures.process"),
+    "torch": ("torch.utils.data._utils.worker",),
 }
 
 

@@ -181,6 +181,54 @@ def quiet_get(get: "Function", empty: type[BaseException]) -> "Function":
     return wrapper
 
 
+def serving(get: "Function", queue: "Any") -> "Function":
+    """For the loop of a worker over ``get()``: its first call is the boundary, since what the worker had to
+    set up is set up. What a call returns is in flight until the next one, unless it is None. Where a
+    policy waits for an idle moment and nothing has come for QUIET seconds, there is one.
+
+    Args:
+        get: the function in whose place the result is put.
+        queue: what it reads, a queue over a pipe.
+    """
+    told = busy = False
+
+    def wrapper(*args: "Any", **keywords: "Any") -> "Any":
+        nonlocal told, busy
+        if busy:
+            busy = False
+            moments.leave()
+        if not told:
+            told = True
+            ready()
+        if moments.wanted() and _empty_for_a_while(queue):
+            moments.now()
+        task = get(*args, **keywords)
+        if task is not None:
+            busy = True
+            moments.enter()
+        return task
+
+    return wrapper
+
+
+def _empty_for_a_while(queue: "Any") -> bool:
+    """Nothing can be read for QUIET seconds. Nothing is read, and no lock is held when it returns."""
+    reader = getattr(queue, "_reader", None)
+    lock = getattr(queue, "_rlock", None)
+    if reader is None:
+        return False
+    # Who does not get the lock in that time has a sibling that waits on the empty pipe.
+    if lock is not None and not lock.acquire(True, QUIET):
+        return True
+    try:
+        return not reader.poll(QUIET)
+    except (OSError, EOFError, ValueError):
+        return False  # closed: get() says so
+    finally:
+        if lock is not None:
+            lock.release()
+
+
 class Work:
     """Whether a loop over a queue is at work. One loop, in one thread."""
 

@@ -49,6 +49,10 @@ class _Engine:
         self.told = 0
         #: The process in which the program itself has told the boundary; an integration's adds nothing.
         self.told_by_program = 0
+        #: How often it has.
+        self.times_told = 0
+        #: The process that put the policy in force.
+        self.adopted_by = 0
         #: Frozen without a collect before, so garbage may be frozen: the next idle moment puts it right.
         self.spliced = False
         #: The whole heap is being walked.
@@ -80,6 +84,7 @@ def adopt(text: str) -> None:
         _engine.frozen_at_start = gc.get_freeze_count()
     _take_out(keep_frozen=policy.kind in FREEZING)
     _engine.policy = policy
+    _engine.adopted_by = os.getpid()
     _say(policy.text)
     if policy.thresholds is not None:
         before = gc.get_threshold()
@@ -148,6 +153,7 @@ def boundary(told_by: int, owner: object = None) -> "int | None":
     _engine.told_in = process
     if told_by == BY_PROGRAM:
         _engine.told_by_program = process
+        _engine.times_told += 1
     elif told_by == BY_INTEGRATION and _engine.told_by_program == process:
         return None
     recorder = probe.recorder_of_this_process()
@@ -187,6 +193,25 @@ def reached(policy: Policy, late: bool, owner: object = None) -> "int | None":
     if _engine.keeper is not None:
         _engine.keeper.begin(True)
     return count
+
+
+def times_told() -> int:
+    """How often the program itself has told a boundary, forks counted on."""
+    return _engine.times_told
+
+
+def keep_inherited() -> None:
+    """In a forked worker, before it builds anything: freezes what it has inherited, as it stands.
+
+    Else the pass at its own boundary would copy every page of it, and run the finalizers of the parent's
+    garbage a second time. Does nothing where this is no fork, or the policy does not freeze.
+    """
+    engine = _engine
+    if engine.policy is not None and engine.policy.kind in FREEZING and engine.adopted_by != os.getpid():
+        real("freeze")()
+        engine.frozen = True
+        engine.first_by = engine.frozen_by = engine.adopted_by
+        _mark(layout.MARK_FREEZE, layout.MARK_FLAG_OURS, -1, time.monotonic_ns())
 
 
 def splice(flags: int = 0) -> None:

@@ -60,6 +60,11 @@ def counted() -> int:
     return _open if _entered else -1
 
 
+def entered() -> int:
+    """Requests that have come in since the start."""
+    return _entered
+
+
 def known_quiet() -> bool:
     """Nothing is in flight, and we would know."""
     return _entered > 0 and _open == 0
