@@ -158,7 +158,7 @@ def test_random_requests(stage: Stage, mode: str) -> None:
             return
         numbers = [0, 1, 2, 3, -1, 700, 2**31 - 1, 2**31, 2**63, 2**64 - 1]
         for _ in range(sized(1500, 10_000)):
-            operation = dice.choice([0, 1, 2, 3, 4, 4, 5, 6, 7, 2**32, 2**64 - 1, dice.getrandbits(64)])
+            operation = dice.choice([0, 1, 2, 3, 4, 4, 5, 6, 7, 9, 2**32, 2**64 - 1, dice.getrandbits(64)])
             first, second, third = (dice.choice([*numbers, dice.getrandbits(64)]) for _ in range(3))
             number = None if dice.random() < 0.7 else dice.getrandbits(64)
             status = mailbox.ask(operation, (first, second, third), number)

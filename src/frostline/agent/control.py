@@ -21,7 +21,7 @@ from frostline.probe.writer import Series
 _WORD = layout.WORD
 _SIGN = 1 << 63
 #: What may start a pass.
-_COLLECTING = (layout.OP_COLLECT, layout.OP_TUNE, layout.OP_BOUNDARY, layout.OP_POLICY)
+_COLLECTING = (layout.OP_COLLECT, layout.OP_TUNE, layout.OP_BOUNDARY, layout.OP_POLICY, layout.OP_DETACH)
 
 #: The series whose request is being done. A signal that lands inside finds it: callers signal again
 #: while they wait, and what was done inside a collection of ours was "busy", so that it was begun again.
@@ -86,6 +86,10 @@ def _perform(recorder: Recorder, series: Series) -> "tuple[int, int]":
                 return layout.REPLY_REFUSED, 0
             engine.tune(*arguments)
             return layout.REPLY_DONE, 0
+        if operation == layout.OP_DETACH:
+            from frostline.agent import detaching
+
+            return layout.REPLY_DONE, detaching.detach(recorder)
         if operation == layout.OP_BOUNDARY:
             count = engine.boundary(engine.BY_SUPERVISOR)
             return layout.REPLY_DONE, 0 if count is None else count

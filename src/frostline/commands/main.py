@@ -13,6 +13,8 @@ from frostline.errors import FrostlineError
 #: name -> (module, one line). Imported when used: `run` must not pay for `report`.
 COMMANDS = {
     "run": ("frostline.commands.run", "Record a command and every Python process that it starts."),
+    "attach": ("frostline.commands.attach", "Record a server that runs already, without a restart."),
+    "detach": ("frostline.commands.detach", "Take the recorder out of a live server."),
     "report": ("frostline.commands.report", "Say whether it is the collector, where, why and what to do."),
     "export": ("frostline.commands.export", "Write a session for Perfetto, or into a torch profiler trace."),
     "status": ("frostline.commands.status", "List a session's processes, and those that were missed."),

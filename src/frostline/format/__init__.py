@@ -195,7 +195,11 @@ MARK_DEAD_COLLECTOR = 20
 MARK_FORKED = 21
 MARK_LINE = 22
 MARK_KINDS = (
-    (MARK_ATTACH, "attach", "recording begins"),
+    (
+        MARK_ATTACH,
+        "attach",
+        "recording begins; a = ns that the process had lived, where it was attached to, else 0",
+    ),
     (MARK_CLOSE, "close", "recording ends in an orderly way"),
     (MARK_FORK, "fork", "this process forked (parent's side)"),
     (MARK_EXEC, "exec", "this process replaces its program"),
@@ -316,6 +320,10 @@ OP_TUNE = 5
 OP_BOUNDARY = 6
 OP_POLICY = 7
 POLICY_NONE, POLICY_ACTS, POLICY_WAITS, POLICY_FROZEN, POLICY_SPLICED, POLICY_INHERITED = range(6)
+OP_DETACH = 8
+#: What a detach has undone, and what of ours stays, bit by bit.
+DETACH_THAWED, DETACH_THRESHOLDS, DETACH_SPANS, DETACH_STAND_INS, DETACH_HANDLER = 1, 2, 4, 8, 16
+DETACH_OWN_POLICY = 32
 REPLY_NONE = 0
 REPLY_DONE = 1
 REPLY_BUSY = 2

@@ -3,6 +3,7 @@
 from frostline.format import (
     OP_BOUNDARY,
     OP_COLLECT,
+    OP_DETACH,
     OP_FREEZE,
     OP_PING,
     OP_POLICY,
@@ -66,6 +67,7 @@ OPS = (
         " arg1 = their checksum, arg2 = 1 if start-up has ended. The text of the reply is the policy in force,"
         " or why it is refused; result = POLICY_*",
     ),
+    (OP_DETACH, "detach", "everything of ours is taken out, and the process lives on; result = DETACH_*"),
 )
 
 REPLIES = (

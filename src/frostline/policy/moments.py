@@ -108,6 +108,14 @@ def wanted() -> bool:
     return _open == 0 and _due is not None and _due()
 
 
+def forget() -> None:
+    """No policy any more: nothing is due in idle moments, and the signal is the host's again."""
+    global _due, _act, _handler
+    _due = _act = _handler = None
+    if _signal.getsignal(SIGNUM) is _on_signal:
+        _signal.signal(SIGNUM, _previous if _previous is not None else _signal.SIG_DFL)
+
+
 def now() -> bool:
     """The program says that this is an idle moment. Whether anything was done."""
     if _open or _due is None or _act is None or not _due():

@@ -31,7 +31,7 @@ _WORD = layout.WORD
 _callable = callable
 
 
-class _StandIn:
+class StandIn:
     """Takes the place of a function of ``gc``. No descriptor, so ``class K: c = gc.collect`` works."""
 
     def __init__(self, real: "Callable[..., Any]", recorder: Recorder) -> None:
@@ -49,7 +49,7 @@ class _StandIn:
         return repr(self.__wrapped__)
 
 
-class _Collect(_StandIn):
+class _Collect(StandIn):
     def __call__(self, *args: "Any", **keywords: "Any") -> "Any":
         recorder = self._recorder
         if not recorder.recording:
@@ -89,7 +89,7 @@ class _Collect(_StandIn):
         )
 
 
-class _Switch(_StandIn):
+class _Switch(StandIn):
     """``enable`` and ``disable``: a mark only where the state changes, since some libraries toggle."""
 
     def __call__(self) -> None:
@@ -100,13 +100,13 @@ class _Switch(_StandIn):
             _quietly(_write_mark, self._recorder, kind, 0)
 
 
-class _SetThreshold(_StandIn):
+class _SetThreshold(StandIn):
     def __call__(self, *args: "Any") -> None:
         self.__wrapped__(*args)
         _quietly(_write_mark, self._recorder, layout.MARK_THRESHOLD, 0, *gc.get_threshold())
 
 
-class _Freeze(_StandIn):
+class _Freeze(StandIn):
     def __call__(self) -> None:
         young = gc.get_count()[0]
         self.__wrapped__()
@@ -114,13 +114,13 @@ class _Freeze(_StandIn):
         _quietly(_write_mark, self._recorder, layout.MARK_FREEZE, 0, -1, 0, young + 1)
 
 
-class _Unfreeze(_StandIn):
+class _Unfreeze(StandIn):
     def __call__(self) -> None:
         self.__wrapped__()
         _quietly(_write_mark, self._recorder, layout.MARK_THAW, 0, -1)
 
 
-_STAND_INS = (
+STAND_INS = (
     ("collect", _Collect),
     ("freeze", _Freeze),
     ("unfreeze", _Unfreeze),
@@ -158,9 +158,9 @@ def _caller() -> "FrameType | None":
 
 def _stand_in(recorder: Recorder) -> None:
     callback.OURS.add(_caller.__code__.co_filename)
-    for name, kind in _STAND_INS:
+    for name, kind in STAND_INS:
         current = getattr(gc, name)
-        if not isinstance(current, _StandIn):
+        if not isinstance(current, StandIn):
             setattr(gc, name, kind(current, recorder))
     for name in ("execv", "execve"):
         function = getattr(os, name)
@@ -178,16 +178,8 @@ def _announce_exec(real: "Callable[..., Any]", recorder: Recorder) -> "Callable[
     execute.__name__ = execute.__qualname__ = real.__name__
     execute.__doc__ = real.__doc__
     execute.__module__ = "os"
-    execute.__wrapped__ = real  # type: ignore[attr-defined]
+    execute.__wrapped__ = execute.__frostline__ = real  # type: ignore[attr-defined]
     return execute
-
-
-def undo_stand_ins() -> None:
-    """Puts the interpreter's own functions back."""
-    for name, _ in _STAND_INS:
-        current = getattr(gc, name)
-        if isinstance(current, _StandIn):
-            setattr(gc, name, current.__wrapped__)
 
 
 # --- fork, multiprocessing, exit ----------------------------------------------------
@@ -212,7 +204,8 @@ def _after_fork_in_parent() -> None:
         _quietly(recorder.mark, layout.MARK_FORK)
 
 
-def _close() -> None:
+def close() -> None:
+    """The orderly end, at the interpreter's exit."""
     import sys
 
     recorder = probe.recorder_of_this_process()
@@ -223,7 +216,7 @@ def _close() -> None:
         _quietly(recorder.close)
 
 
-def _in_multiprocessing_child(_: object) -> None:
+def in_multiprocessing_child(_: object) -> None:
     """Runs in each child that multiprocessing forks, once it knows its name."""
     import sys
 
@@ -235,14 +228,14 @@ def _in_multiprocessing_child(_: object) -> None:
     name = process.current_process().name
     _quietly(identify, recorder, name, -1, layout.IDENTITY_MULTIPROCESSING)
     if not probe.MULTIPROCESSING_RUNS_ATEXIT:
-        util.Finalize(None, _close, exitpriority=-1000)
+        util.Finalize(None, close, exitpriority=-1000)
 
 
 def _watch_multiprocessing(util: "Any") -> None:
-    util.register_after_fork(_in_multiprocessing_child, _in_multiprocessing_child)
+    util.register_after_fork(in_multiprocessing_child, in_multiprocessing_child)
 
 
-class _Prepare:
+class Prepare:
     """In front of ``multiprocessing.spawn.prepare``: a spawned child runs no after-fork functions."""
 
     def __init__(self, real: "Callable[[dict[str, Any]], Any]") -> None:
@@ -258,8 +251,8 @@ class _Prepare:
 
 
 def _watch_spawn(spawn: "Any") -> None:
-    if not isinstance(spawn.prepare, _Prepare):
-        spawn.prepare = _Prepare(spawn.prepare)
+    if not isinstance(spawn.prepare, Prepare):
+        spawn.prepare = Prepare(spawn.prepare)
 
 
 def identify(recorder: Recorder, role: "str | None", rank: int, source: int) -> None:
@@ -285,10 +278,10 @@ def identify_program(recorder: Recorder, role: object, rank: object) -> None:
 
 
 # --- the poke -----------------------------------------------------------------------
-_previous_handler: "Any" = None
+previous_handler: "Any" = None
 
 
-def _on_poke(signum: int, frame: "FrameType | None") -> None:
+def on_poke(signum: int, frame: "FrameType | None") -> None:
     """SIGURG: somebody may have left a request in our live words."""
     recorder = probe.recorder_of_this_process()
     series = recorder.series if recorder is not None else None
@@ -299,8 +292,8 @@ def _on_poke(signum: int, frame: "FrameType | None") -> None:
     if recorder is not None and recorder.foreign is not None:
         foreign, recorder.foreign = recorder.foreign, None
         raise foreign
-    if _callable(_previous_handler):
-        _previous_handler(signum, frame)
+    if _callable(previous_handler):
+        previous_handler(signum, frame)
 
 
 def _answer(recorder: Recorder) -> None:
@@ -310,16 +303,16 @@ def _answer(recorder: Recorder) -> None:
 
 
 def _install_handler(recorder: Recorder) -> None:
-    global _previous_handler
+    global previous_handler
     series = recorder.series
     if series is None or not recorder.recording:
         return
     try:
-        previous = _signal.signal(_signal.SIGURG, _on_poke)
+        previous = _signal.signal(_signal.SIGURG, on_poke)
     except (ValueError, OSError):
         return  # a sub-interpreter, or not the main thread: no control here, and the words say so
-    if previous is not _on_poke:
-        _previous_handler = previous
+    if previous is not on_poke:
+        previous_handler = previous
     series.words[_WORD["handler"]] = 1
     recorder.control = True
 
@@ -347,38 +340,42 @@ def _interpreter_id() -> int:
 
 
 # --- start --------------------------------------------------------------------------
-_started = False
+#: Whether ``start`` has done its work here: what it registers for forks stays for good.
+started = False
 
 
-def start(session: "str | None" = None, policy: "str | None" = None) -> "Recorder | None":
+def start(session: "str | None" = None, policy: "str | None" = None, age: int = 0) -> "Recorder | None":
     """Starts to record this interpreter, once. Reads FROSTLINE_*; arguments win over it.
+
+    ``age``: nanoseconds that the process had lived, where it is attached to; 0 at its start.
 
     Raises nothing that an interpreter's start should see; a failure leaves the recorder off.
     """
-    global _started
-    environment = os.environ
-    session = session or environment.get("FROSTLINE_OUTPUT")
-    if _started or not session or not probe.SUPPORTED:
+    global started
+    session = session or os.environ.get("FROSTLINE_OUTPUT")
+    if started or not session or not probe.SUPPORTED:
         return probe.recorder_of_this_process()
-    _started = True
+    started = True
+    os.register_at_fork(after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+    return begin(session, policy, age)
+
+
+def begin(session: str, policy: "str | None", age: int) -> Recorder:
+    """The part of ``start`` that ``agent.detaching`` undoes, and a second attach does again."""
+    environment = os.environ
     policy = policy or environment.get("FROSTLINE_POLICY") or "off"
     retention = environment.get("FROSTLINE_RETENTION", "")
     limit = min(int(retention), 2**63 - 1) if retention.isascii() and retention.isdecimal() else 0
     recorder = Recorder(os.path.abspath(session), policy, limit, _interpreter_id())
     probe.set_recorder(recorder)
-    recorder.attach()
-    os.register_at_fork(after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
-    atexit.register(_close)
+    recorder.attach(age)
+    atexit.register(close)
     if not recorder.recording:
         return recorder
     _stand_in(recorder)
-    rank = environment.get("FROSTLINE_RANK", "")
-    if environment.get("FROSTLINE_ROLE") or rank:
-        identify(
-            recorder,
-            environment.get("FROSTLINE_ROLE"),
-            int(rank) if rank.isdecimal() else -1,
-            layout.IDENTITY_PROGRAM,
+    if environment.get("FROSTLINE_ROLE") or environment.get("FROSTLINE_RANK"):
+        identify_program(
+            recorder, environment.get("FROSTLINE_ROLE"), environment.get("FROSTLINE_RANK") or None
         )
     if environment.get("FROSTLINE_CONTROL", "on") != "off" and _thread.get_ident() == _main_thread():
         _install_handler(recorder)

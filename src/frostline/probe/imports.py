@@ -112,6 +112,15 @@ def unwatch(name: str, callback: "Callable[[object], object]") -> None:
         sys.meta_path.remove(_finder)
 
 
+def disarm() -> None:
+    """Forgets everything that is watched; the finder goes."""
+    _watched.clear()
+    _seen.clear()
+    state.spans = ""
+    if _finder in sys.meta_path:
+        sys.meta_path.remove(_finder)
+
+
 def sweep() -> "list[str]":
     """Call back for watched modules that came in past us; returns the names still missing."""
     missing = []

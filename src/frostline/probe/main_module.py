@@ -75,4 +75,4 @@ def _wrap(main: object, entry: "tuple[str, str, str, str]") -> None:
     recorder = probe.recorder_of_this_process()
     if recorder is not None:
         _, target, label, item = entry
-        wrapping.try_to_wrap(recorder, main, target, label, 0, item.partition("=")[0].strip())
+        wrapping.place(recorder, main, target, label, 0, item.partition("=")[0].strip())

@@ -81,13 +81,16 @@ class Recorder:
         self.writing = True
         self.use(series)
 
-    def attach(self) -> None:
-        """Puts the callback in and records the collector's state (row B4)."""
+    def attach(self, age: int = 0) -> None:
+        """Puts the callback in and records the collector's state (row B4).
+
+        ``age``: nanoseconds that the process had lived, where it was attached to.
+        """
         if not self.recording or self.on_collection in gc.callbacks:
             return
         gc.callbacks.insert(0, self.on_collection)
         self.frozen_at_attach = gc.get_freeze_count()
-        self.mark(layout.MARK_ATTACH)
+        self.mark(layout.MARK_ATTACH, a=age)
         self._state(0, self.frozen_at_attach)
         self.look_around()
 

@@ -23,7 +23,16 @@ from frostline.probe.callback import OURS
 from frostline.probe.kinds import ModuleType
 from frostline.probe.live import Live
 from frostline.probe.wrappers import task_id, timed
-from frostline.probe.wrapping import INERT, Handle, handle_of, label_id, mark, try_to_wrap, wrap_callable
+from frostline.probe.wrapping import (
+    INERT,
+    Handle,
+    handle_of,
+    label_id,
+    mark,
+    place,
+    try_to_wrap,
+    wrap_callable,
+)
 
 __all__ = ["begin", "end", "span", "unwrap", "wrap", "wrap_callable"]
 
@@ -78,7 +87,7 @@ def preset_arrived(name: str, module: object) -> None:
     recorder = probe.recorder_of_this_process()
     if recorder is not None:
         for target, label in presets.targets_in(name):
-            try_to_wrap(recorder, module, target, label, SPAN_FLAG_PRESET, f"{name}:{target}")
+            place(recorder, module, target, label, SPAN_FLAG_PRESET, f"{name}:{target}")
 
 
 def spans_arrived(name: str, module: object) -> None:
@@ -92,7 +101,7 @@ def spans_arrived(name: str, module: object) -> None:
             except ValueError as error:
                 mark(recorder, MARK_REFUSED, item.strip(), str(error))
             else:
-                try_to_wrap(recorder, module, target, label, 0, f"{name}:{target}")
+                place(recorder, module, target, label, 0, f"{name}:{target}")
 
 
 def refuse(item: str, reason: str) -> None:

@@ -74,6 +74,25 @@ class Handle:
 
 
 INERT = Handle("not recording")
+#: What presets and ``--span`` have wrapped, for the way out: one a target, however often it is called.
+_placed: "list[Handle | Live]" = []
+
+
+def place(recorder: "Recorder", module: object, name: str, label: str, flags: int, target: str) -> None:
+    """``try_to_wrap`` for what an operator asked for, and not the program: ``undo_placed`` takes it back."""
+    handle = try_to_wrap(recorder, module, name, label, flags, target)
+    if not handle.reason:
+        _placed.append(handle)
+
+
+def undo_placed() -> int:
+    """Takes out what ``place`` put in. Returns how many stay, built upon by others: silent from now on."""
+    kept = 0
+    while _placed:
+        kept += not _placed.pop().undo()
+    _labels.clear()  # numbers of the recording that ends
+    _marked.clear()
+    return kept
 
 
 def wrap_callable(owner: "Any", name: str, label: str, flags: int) -> "Handle | Live":

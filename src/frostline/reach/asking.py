@@ -66,7 +66,7 @@ def targets(where: "str | None", tree: bool = False) -> list[Target]:
     Raises:
         FrostlineError: ``no-session``, ``no-process``, ``not-yours``, or ``no-targets``.
     """
-    found = _of_pid(int(where), tree) if where is not None and _is_pid(where) else _of_session(where)
+    found = of_pid(int(where), tree) if where is not None and _is_pid(where) else _of_session(where)
     if not found:
         raise FrostlineError(
             "no-targets",
@@ -89,7 +89,7 @@ def _of_session(where: "str | None") -> list[Target]:
         row = rows.pop(pid, None)
         found.append(_target(pid, path, row.name if row else ""))
     for row in rows.values():
-        why = "its live segment has gone"
+        why = "it records no more: detached, or its live segment has gone"
         if not row.recorded:
             why = "not recorded: " + missed.REASONS.get(row.reason, (row.detail or "not yet", ""))[0]
         found.append(Target(row.pid, row.name, "", why))
@@ -121,11 +121,12 @@ def _newest_first_segments(folder: str) -> dict[int, str]:
     return found
 
 
-def _of_pid(pid: int, tree: bool) -> list[Target]:
+def of_pid(pid: int, tree: bool) -> list[Target]:
+    """A process, recorded or not, and with ``tree`` the Python processes among its descendants."""
     now = proc.stat(pid)
     if now is None or not now.alive:
         raise FrostlineError("no-process", f"there is no process {pid}", "Name one that runs, or a session.")
-    if not _mine(pid):
+    if not mine(pid):
         raise FrostlineError(
             "not-yours",
             f"process {pid} belongs to another user",
@@ -138,9 +139,9 @@ def _of_pid(pid: int, tree: bool) -> list[Target]:
         if path:
             found.append(_target(one, path, ""))
         elif one == pid:
-            found.append(Target(one, _name(one, ""), "", "not recorded: `frostline run` records it"))
+            found.append(Target(one, name_of(one), "", "not recorded: `frostline attach` records it"))
         elif proc.is_interpreter(proc.executable(one)):
-            found.append(Target(one, _name(one, ""), "", "not recorded"))
+            found.append(Target(one, name_of(one), "", "not recorded"))
     return found
 
 
@@ -184,22 +185,27 @@ def _mapped_mailbox(pid: int) -> str:
     return best
 
 
-def _mine(pid: int) -> bool:
-    """Whether the process runs as us. ``/proc``'s owner is root for one that may not be dumped."""
-    for line in proc.read(pid, "status", 1 << 14).splitlines():
-        if line.startswith(b"Uid:"):
-            return int(line.split()[2]) == os.geteuid()
-    return False
+def is_recorded(pid: int) -> bool:
+    """Whether a recorder is at work in a process, as its live words say."""
+    path = _mapped_mailbox(pid)
+    words = segments.read_words(path) if path else None
+    return words is not None and words["state"] == layout.STATE_RECORDING
 
 
-def _name(pid: int, path: str) -> str:
+def mine(pid: int) -> bool:
+    """Whether the process runs as us."""
+    return proc.user(pid) == os.geteuid()
+
+
+def name_of(pid: int, path: str = "") -> str:
+    """What a process is called, without its pid; ``path``: the first segment of its recording."""
     known = facts.read([path] if path else [])
     return facts.name(known.identity, proc.arguments(pid), "")
 
 
 def _target(pid: int, path: str, name: str) -> Target:
-    name = name or _name(pid, path)
-    if not _mine(pid):
+    name = name or name_of(pid, path)
+    if not mine(pid):
         return Target(pid, name, "", "it belongs to another user: a request is for the same user only")
     mapped = {os.path.basename(one) for one in _mapped(pid)}
     if os.path.basename(path) not in mapped:

@@ -21,7 +21,7 @@ from frostline.reach.boundary import Boundary
 from frostline.reach.launch import HELPER_TITLE
 from frostline.reach.ready import Ready
 from frostline.reach.retention import Retention, allow, longest_pass
-from frostline.reach.sealing import Sealer, active_folder, discard, remove_active, writer_lives
+from frostline.reach.sealing import Sealer, active_folder, discard, has_let_go, remove_active, writer_lives
 from frostline.reach.session import write_json
 from frostline.reach.tree import Process, Tree
 
@@ -52,6 +52,7 @@ class Helper:
             config["run"],
             config["fallback"],
             HELPER_TITLE,
+            "attached" in config,
         )
         self.active = active_folder(self.session)
         self.sealer = Sealer(self.session)
@@ -81,10 +82,22 @@ class Helper:
                 # A look that failed (a full disk, a folder taken away) is not the last: the next may
                 # succeed, and nobody but us watches the tree.
                 self._warn(f"a look at the tree failed: {type(error).__name__}: {error}")
-            if not self.tree.alive:
+            if not self.tree.alive or self._detached():
                 break
             self._pause(_SOON if self.boundary.waiting else PERIOD)
         self.finish()
+
+    def _detached(self) -> bool:
+        """After an attach: every process has let go of us. There is nothing left to watch."""
+        if "attached" not in self.config:
+            return False
+        ours = [process for process in self.tree.members.values() if process.recorded]
+        return bool(ours) and all(
+            # Where it was written, or where the sealer has moved it meanwhile.
+            has_let_go(process.mailbox)
+            or has_let_go(os.path.join(self.session, os.path.basename(process.mailbox)))
+            for process in ours
+        )
 
     def _pause(self, seconds: float) -> None:
         """Until the next look: at once when the command ends. What reads the session then wants it whole."""

@@ -110,7 +110,9 @@ class Helper:
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=None if debug or _is_terminal(2) else subprocess.DEVNULL,
+                stderr=None
+                if debug or (_is_terminal(2) and "attached" not in config)
+                else subprocess.DEVNULL,
                 cwd="/",  # no folder is held: the target's file system can be unmounted
                 start_new_session=True,
                 pass_fds=(config_read, ready_write, *streams),
@@ -132,6 +134,10 @@ class Helper:
                 "`frostline report` seals the recording; --ready-* and missed processes need a helper.",
                 exit_code=OWN_FAILURE,
             )
+
+    def release(self) -> None:
+        """It begins to watch; for a command that is not replaced by the target."""
+        os.close(self._pipe)
 
     def abandon(self) -> None:
         """The target did not start: the helper takes back what was made, and goes."""

@@ -48,6 +48,10 @@ REASONS = {
         "another tool's sitecustomize stands before ours and runs no other",
         "Install Frostline in that environment: the installed hook needs no sitecustomize.",
     ),
+    "before-attach": (
+        "it ran before the attach, which did not reach it",
+        "`frostline attach PID --tree` attaches to a whole server.",
+    ),
     "unknown": (
         "its start-up hook did not run, or it ended too early to be looked at",
         "Try `frostline doctor --python` with its interpreter.",

@@ -138,6 +138,8 @@ def _row(
     if recorded and words is not None and words["state"] == layout.STATE_OFF:
         off = dict(meanings.OFF_REASONS).get(words["off_reason"], f"reason {words['off_reason']}")
         reason, detail = "off", off
+    if recorded and words is not None and words["off_reason"] == layout.OFF_REMOVED:
+        reason, detail = "detached", "by request, it lives on" if alive else "by request"
     return _made(
         pid,
         # Its own word first: a shell that ends in an exec may not have been looked at again.

@@ -102,6 +102,14 @@ def owner(pid: int) -> int:
         return -1
 
 
+def user(pid: int) -> int:
+    """The user it acts as, -1 if it has gone. (``/proc``'s owner is root for one that may not be dumped.)"""
+    for line in read(pid, "status", 1 << 14).splitlines():
+        if line.startswith(b"Uid:"):
+            return int(line.split()[2])
+    return -1
+
+
 def own_pid_numbers(pid: int) -> list[int]:
     """The process's number in each pid namespace, ours first, its own last."""
     for line in read(pid, "status", 1 << 14).splitlines():

@@ -8,6 +8,7 @@ process stays: it holds the mailbox and four regions.
 import contextlib
 import fcntl
 import os
+import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ from frostline.reach import linux, proc, segments
 from frostline.reach.segments import SegmentName
 
 _BLOCK = 4096
+#: A detach answers, and a thread may end a record, after the series has been closed, ns.
+_MOMENT = 1_000_000_000
 
 
 @contextlib.contextmanager
@@ -117,7 +120,7 @@ class Sealer:
         for name, path in segments.listing(active_folder(self.session)).items():
             series.setdefault(name[:3], []).append((name, path))
         for members in series.values():
-            if not alive(members[0][1], members[0][0]):
+            if not alive(members[0][1], members[0][0]) or has_let_go(members[0][1]):
                 ready = [path for _, path in members]
             else:
                 ready = self._finished(members)
@@ -228,6 +231,14 @@ def _lives_elsewhere(pid: int, start_ticks: int) -> bool:
             if numbers and numbers[-1] == pid:
                 return True
     return False
+
+
+def has_let_go(path: str) -> bool:
+    """Whether a process that may live on has been detached from ``path``, its first segment."""
+    words = segments.read_words(path)
+    if words is None or words["state"] != layout.STATE_CLOSED or words["off_reason"] != layout.OFF_REMOVED:
+        return False
+    return time.monotonic_ns() - words["closed"] > _MOMENT
 
 
 def active_folder(session: str) -> str:

@@ -84,6 +84,7 @@ class Tree:
         run: str,
         fallback: str,
         helper_title: str,
+        attached: bool = False,
     ) -> None:
         """Args:
         root: the pid of the command, and its start.
@@ -91,6 +92,7 @@ class Tree:
         run: the run's name, FROSTLINE_RUN in the tree.
         fallback: the folder on the tree's PYTHONPATH.
         helper_title: word of the command line that tells a helper.
+        attached: the tree was there before us: who is in it now belongs to it.
         """
         self.root = root
         self.session = session
@@ -103,7 +105,8 @@ class Tree:
         self.ended: list[Process] = []
         self.forgotten = 0
         self.changed = True
-        self._known = proc.everyone()
+        self._known = set() if attached else proc.everyone()
+        self._attached_at = time.clock_gettime(time.CLOCK_BOOTTIME) if attached else 0.0
         self._headers: dict[tuple[int, int, int], bool] = {}
         self._ever: set[int] = {root}
 
@@ -321,6 +324,8 @@ class Tree:
                 return "raw-fork", ""
             if parent.missed:
                 return parent.missed, parent.detail
+        if process.start_ticks < self._attached_at * os.sysconf("SC_CLK_TCK"):
+            return "before-attach", ""
         us = process.owner in (-1, 0, self.uid)  # 0: what may not be traced belongs to root there
         return missed.reason(
             process.pid,

@@ -1,0 +1,161 @@
+"""``frostline attach``: record a server that runs already and was started without Frostline."""
+
+import json
+import os
+import sys
+
+import click
+
+from frostline.commands.run import checked_policy, checked_presets, checked_span, size, usage
+from frostline.commands.status import printable
+from frostline.reach import attach as attaching
+from frostline.reach.attach_session import Session
+
+_RISKS = """\
+What an attach does, in each of {count}:
+  - it runs a few lines of Python in the main thread, between two bytecodes: 20 to 200 ms in which it
+    does nothing else (what it took is printed);
+  - before Python 3.14 the main thread is stopped by ptrace first, for about a millisecond, and one
+    system call of it may end with EINTR; from 3.14 on nothing is stopped;
+  - the recorder goes into gc.callbacks, stand-ins take the place of gc.collect and its neighbours,
+    SIGURG gets a handler, servers that are known get spans;
+  - os.environ gets FROSTLINE_* and PYTHONPATH, for what the process starts from now on (--no-children: not).
+`frostline detach` takes it out again; what stays: loaded modules, an empty at-fork function, and 1 KiB
+of unused bytes behind a library's code, written once."""
+
+
+@click.command(short_help="Record a server that runs already, without a restart.")
+@click.argument("pid", type=click.IntRange(min=1))
+@click.option("--tree", is_flag=True, help="Its descendants as well: each Python process of a server.")
+@click.option("-o", "--output", metavar="DIR", help="Session folder; an existing session is joined.")
+@click.option("--policy", help="off, tune:T0,T1,T2, freeze, ...: applied at once, in each process.")
+@click.option("--span", "spans", multiple=True, metavar="MODULE:QUALNAME[=LABEL]", help="As for `run`.")
+@click.option(
+    "--preset", "presets", default="auto", show_default=True, metavar="auto|none|LIST", help="As for `run`."
+)
+@click.option("--no-control", is_flag=True, help="Install no signal handler: then it cannot be detached.")
+@click.option(
+    "--no-children", is_flag=True, help="Leave os.environ alone: processes that start later are missed."
+)
+@click.option("--retention", "limit", default="256M", show_default=True, metavar="SIZE", help="As for `run`.")
+@click.option(
+    "--wait",
+    "seconds",
+    type=click.FloatRange(min=0.1, max=3600.0),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long each process is waited for.",
+)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask; needed where there is no terminal to ask on.")
+@click.option("--json", "as_json", is_flag=True, help="For programs; implies no question, so give --yes.")
+def attach(
+    pid: int,
+    tree: bool,
+    output: "str | None",
+    policy: "str | None",
+    spans: tuple[str, ...],
+    presets: str,
+    no_control: bool,
+    no_children: bool,
+    limit: str,
+    seconds: float,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Record the process PID, which runs already, into a session as `frostline run` would.
+
+    Ends with 0 if every process meant is recorded, 1 if any is not.
+    """
+    wanted = checked_policy(policy) if policy else None
+    settings = {
+        "policy": wanted.text if wanted is not None else "",
+        "presets": checked_presets(presets),
+        "spans": ";".join(checked_span(span) for span in spans),
+        "control": "off" if no_control else "on",
+        "retention": str(size(limit)),
+    }
+    acts = wanted is not None and wanted.kind not in ("off", "tune")
+    if acts and no_control:
+        raise usage(
+            "policy-without-control",
+            "a policy is told to begin through the control channel, which --no-control leaves out",
+            "Leave out one of the two.",
+        )
+    pids = attaching.processes(pid, tree)
+    recorded = [one for one in pids if attaching.is_recorded(one)]
+    if len(recorded) == len(pids):
+        raise usage(
+            "already-recorded",
+            f"{'each of them' if tree else f'process {pid}'} is recorded already; nothing was done",
+            "`frostline status` shows it, `frostline detach` takes the recorder out.",
+        )
+    what = "1 process" if len(pids) == 1 else f"{len(pids)} processes"
+    if not yes:
+        _ask(_RISKS.format(count=what), as_json)
+    # READY has come long ago: the policy begins now, and in processes that start later once they serve.
+    ready = {"kind": "after", "seconds": 0.0} if acts else None
+    session = Session(output, pid, settings, ready)
+    rows: list[attaching.Attached] = []
+    try:
+        injector = attaching.Injector(
+            session.folder, session.fallback, session.variables(settings), not no_children, seconds
+        )
+        for one in pids:
+            rows.append(injector.attach(one))
+            if not as_json:
+                click.echo(printable(_line(rows[-1], pids)))
+    finally:
+        if any(row.done for row in rows):
+            session.keep()
+        else:
+            session.give_up()
+    done = sum(row.done for row in rows)
+    if as_json:
+        value = {
+            "session": session.folder if done else None,
+            "attached": done,
+            "processes": [row._asdict() for row in rows],
+        }
+        click.echo(json.dumps(value, indent=2))
+    else:
+        _close(session, rows, done, no_children)
+    return 0 if all(row.done or row.recorded for row in rows) else 1
+
+
+def _ask(risks: str, as_json: bool) -> None:
+    terminal = sys.stdin is not None and sys.stdin.isatty() and not as_json
+    if not terminal:
+        raise usage(
+            "needs-yes", "there is no terminal to ask on", "Read docs/how-to/attach.md, then give --yes."
+        )
+    click.echo(risks)
+    click.confirm("Attach?", abort=True)
+
+
+def _line(row: attaching.Attached, pids: list[int]) -> str:
+    width = max(len(str(one)) for one in pids)
+    if row.done:
+        stop = f"stopped {row.stopped_ns / 1e6:.1f} ms, " if row.stopped_ns else "not stopped, "
+        what = f"attached (Python {row.python}; {stop}main thread busy {row.busy_ns / 1e6:.0f} ms)"
+    else:
+        what = f"{'' if row.recorded else 'NOT DONE: '}{row.why_not}"
+        what += f"\n{'':>{width}}  {row.remedy}" if row.remedy else ""
+    return f"{row.pid:>{width}}  {row.name:<16}  {what}"
+
+
+def _close(session: Session, rows: list[attaching.Attached], done: int, alone: bool) -> None:
+    click.echo(
+        f"{done} of {len(rows)} processes attached; stopped: from the ptrace call to letting go, by our clock"
+    )
+    if session.warning:
+        click.echo(f"frostline: {session.warning}", err=True)
+    if not done:
+        return
+    if alone:
+        click.echo("processes that they start from now on are not recorded (--no-children)")
+    where = os.path.relpath(session.folder)
+    where = session.folder if where.startswith("..") else where
+    click.echo(
+        f"session {where} - next: frostline status, frostline report {where}, frostline detach {where}"
+    )

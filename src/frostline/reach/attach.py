@@ -1,0 +1,345 @@
+"""Putting the recorder into processes that run already: one process, or a whole tree.
+
+Each process is asked by a script that it runs itself (``injected``): through ``sys.remote_exec`` where the
+interpreter has it (3.14 and later), else by ``injection``. Each answer is awaited; who failed is named.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from typing import NamedTuple
+
+from frostline import __version__
+from frostline.errors import FrostlineError
+from frostline.reach import asking, elf, environment, injection, permission, proc
+
+_REMOTE_EXEC = (3, 14)
+#: Exported by free-threaded builds only.
+_FREE_THREADED = "_Py_MergeZeroLocalRefcount"
+_BUSY_PAUSE = 0.1
+#: A main thread that has not come to `sys.remote_exec`'s script by then waits, most likely, seconds.
+_SOON = 0.3
+_LATE_ANSWER = 10.0
+_SAID = {
+    "already": "it is recorded already",
+    "stopped": "it was recorded, and the recording stopped by itself; it is not begun again",
+    "free-threaded": "a free-threaded build: this version does not record it",
+    "disabled": "FROSTLINE_DISABLE is set in it",
+    "cannot-write": "it cannot write into the session folder",
+    "not-supported": "its Python is older than 3.10, or no CPython",
+    "other-version": "it has loaded another version of Frostline by itself",
+    "busy": "it was inside a collector's callback each time",
+}
+
+
+class Python(NamedTuple):
+    """The interpreter inside a process, as its symbols tell."""
+
+    version: tuple[int, int, int]
+    free_threaded: bool
+    functions: dict[str, int]
+    images: list[elf.Image]
+
+
+class Attached(NamedTuple):
+    """What became of one process."""
+
+    pid: int
+    name: str
+    #: Empty where it is recorded now.
+    why_not: str
+    remedy: str
+    #: ns that its main thread was stopped from outside, an upper bound; 0 where nothing is stopped.
+    stopped_ns: int
+    #: ns that its main thread ran our code, by its own clock.
+    busy_ns: int
+    python: str
+
+    @property
+    def done(self) -> bool:
+        return not self.why_not
+
+    @property
+    def recorded(self) -> bool:
+        """Whether it was recorded before."""
+        return self.why_not == _SAID["already"]
+
+
+def python_in(pid: int) -> Python:
+    """Finds the interpreter.
+
+    Raises:
+        FrostlineError: ``not-python``: there is none, or it exports nothing.
+    """
+    images = elf.images(pid)
+    for image in images:
+        found = elf.symbols(image, (*injection.FUNCTIONS, "Py_Version", "PyIter_Send", _FREE_THREADED))
+        if "Py_AddPendingCall" not in found:
+            continue
+        if "Py_Version" in found:
+            word = elf.word(pid, found["Py_Version"])
+            version = word >> 24 & 255, word >> 16 & 255, word >> 8 & 255
+        else:
+            version = (3, 10, 0) if "PyIter_Send" in found else (3, 9, 0)
+        images.remove(image)
+        return Python(version, _FREE_THREADED in found, found, [image, *images])
+    if not images:
+        raise FrostlineError("no-ptrace", "its memory map cannot be read", permission.why_refused(pid))
+    raise FrostlineError(
+        "not-python",
+        "it is no CPython, or a static build that exports none of its functions",
+        "Name the pid of the Python process, or use --tree; a static build is recorded by `frostline run`.",
+    )
+
+
+def processes(pid: int, tree: bool) -> list[int]:
+    """The pids meant: the process, and with ``tree`` each of its descendants that is a Python.
+
+    Raises:
+        FrostlineError: ``no-process`` or ``not-yours``.
+    """
+    found = asking.of_pid(pid, tree)
+    return [target.pid for target in found]
+
+
+def is_recorded(pid: int) -> bool:
+    """Whether a recorder is at work in it."""
+    return asking.is_recorded(pid)
+
+
+class Injector:
+    """Attaches to one process after the other, with the settings of one session."""
+
+    def __init__(
+        self, folder: str, fallback: str, settings: dict[str, str], children: bool, wait: float
+    ) -> None:
+        """Args:
+        folder: the session, absolute.
+        fallback: its folder for PYTHONPATH.
+        settings: environment variables.
+        children: whether processes that start later are recorded too.
+        wait: seconds to wait for one process.
+        """
+        self.folder = folder
+        self.fallback = fallback
+        self.settings = settings
+        self.children = children
+        self.wait = wait
+        self._compiled: set[tuple[int, int, int]] = set()
+
+    def _compile(self, pid: int, inside: Python) -> None:
+        """Has the fallback compiled by another process of that interpreter: the target only loads it then."""
+        program = proc.executable(pid)
+        if inside.version in self._compiled or not proc.is_interpreter(program):
+            return
+        self._compiled.add(inside.version)
+        library = os.path.join(self.folder, environment.BOOT, "lib", "frostline")
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(
+                [program, "-S", "-m", "compileall", "-q", library],
+                env=_environment(pid),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                timeout=30,
+                check=False,
+            )
+
+    def attach(self, pid: int) -> Attached:
+        """Attaches to one process and awaits its answer. Raises nothing of the process's."""
+        name = asking.name_of(pid)
+        python = ""
+        try:
+            permission.check(pid)
+            inside = python_in(pid)
+            python = ".".join(map(str, inside.version))
+            if inside.free_threaded:
+                raise FrostlineError("free-threaded", _SAID["free-threaded"], "")
+            if inside.version < (3, 10):
+                raise FrostlineError("old-python", _SAID["not-supported"], "Use Python 3.10 or later.")
+            self._compile(pid, inside)
+            until = time.monotonic() + self.wait
+            pause = _BUSY_PAUSE
+            while True:
+                stopped, word, busy, detail = self._once(pid, inside, until)
+                if word != "busy" or time.monotonic() + pause + _SOON > until:
+                    break
+                time.sleep(pause)
+                pause *= 2  # each try below 3.14 takes some of the spare bytes
+            said = "" if word == "attached" else _SAID.get(word, detail or word)
+            return Attached(pid, name, said, "", stopped, busy, python)
+        except FrostlineError as error:
+            return Attached(pid, name, error.message, error.remedy, 0, 0, python)
+        except OSError as error:
+            why = f"{error.filename or 'it'}: {error.strerror}"
+            return Attached(pid, name, why, permission.why_refused(pid), 0, 0, python)
+
+    def _once(self, pid: int, inside: Python, until: float) -> tuple[int, str, int, str]:
+        script = os.path.join(self.folder, f"attach-{pid}-{os.urandom(4).hex()}.py")
+        reply = script.removesuffix(".py") + ".reply"
+        self._write(script, reply)
+        try:
+            door = inside.version >= _REMOTE_EXEC
+            stopped = self._knock(pid, inside, script) if door else self._inject(pid, inside, script)
+            answer = self._await(pid, reply, min(until, time.monotonic() + _SOON) if door else until)
+            if answer is None and door and os.path.exists(script) and _by_hand():
+                # A main thread that waits for a lock looks at pending calls, and not at this door.
+                stopped = self._inject(pid, inside, script)
+                answer = self._await(pid, reply, until)
+            if answer is None and not _unlinked(script):
+                # It has begun: it loads the recorder.
+                answer = self._await(pid, reply, time.monotonic() + _LATE_ANSWER)
+                if answer is None:
+                    raise FrostlineError(
+                        "no-answer",
+                        "it has begun to load the recorder and has not ended: it may still attach itself",
+                        "`frostline ping` tells.",
+                    )
+            if answer is None:
+                raise FrostlineError(
+                    "no-answer",
+                    f"no answer within {self.wait:g} s: its main thread is in C, or waits for a lock;"
+                    " nothing is left in it that could still run",
+                    "Give it work (a request), or --wait longer.",
+                )
+            word, busy, detail = (answer + "\t\t").split("\t")[:3]
+            return stopped, word, int(busy or 0), detail
+        finally:
+            for path in (script, reply, reply + ".new"):
+                _unlinked(path)
+
+    def _write(self, script: str, reply: str) -> None:
+        parameters = {
+            "script": script,
+            "reply": reply,
+            "library": os.path.join(self.folder, environment.BOOT, "lib"),
+            "fallback": self.fallback,
+            "settings": self.settings,
+            "children": self.children,
+            "version": __version__,
+        }
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "injected.py")
+        with open(source, encoding="ascii") as file:
+            text = f"PARAMETERS = {parameters!a}\n{file.read()}"
+        _write_file(script, text)
+
+    def _knock(self, pid: int, inside: Python, script: str) -> int:
+        """`sys.remote_exec`, with a script that removes itself and is not of the session.
+
+        The process may come to it when we have gone, and of a missing one it complains on its stderr.
+        """
+        name = os.path.basename(script).removesuffix(".py")
+        door = os.path.join(tempfile.gettempdir(), f"frostline-{name}.py")
+        _write_file(door, f"__import__('os').unlink({door!a})\n" + _line(script))
+        _remote_exec(pid, inside, door)
+        return 0
+
+    def _inject(self, pid: int, inside: Python, script: str) -> int:
+        """Returns the ns that it was stopped."""
+        if inside.images[0].machine != elf.X86_64 or not _by_hand():
+            raise FrostlineError(
+                "no-attach-here",
+                "below Python 3.14 an attach is made for x86-64 only",
+                "Restart it under `frostline run`.",
+            )
+        return injection.plant(pid, inside.functions, inside.images, _line(script)).stopped_ns
+
+    def _await(self, pid: int, reply: str, until: float) -> "str | None":
+        while True:
+            with contextlib.suppress(OSError), open(reply, encoding="utf-8") as file:
+                return file.read()
+            now = proc.stat(pid)
+            if now is None or not now.alive:
+                raise FrostlineError("process-gone", "it ended before it answered", "Nothing to do.")
+            if time.monotonic() >= until:
+                return None
+            time.sleep(0.005)
+
+
+def _line(script: str) -> str:
+    """In the program's own namespace: it binds no name there, and uses builtins only."""
+    return (
+        f"try: exec((lambda f: (f.read(), f.close()))(__import__('io').open({script!a}))[0],"
+        " {'__name__': 'frostline-attach'})\n"
+        "except FileNotFoundError: pass\n"
+    )
+
+
+def _by_hand() -> bool:
+    return os.uname().machine == "x86_64"
+
+
+def _write_file(path: str, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as out:
+        out.write(text)
+
+
+def _unlinked(path: str) -> bool:
+    try:
+        os.unlink(path)
+    except OSError:
+        return False
+    return True
+
+
+def _remote_exec(pid: int, inside: Python, script: str) -> None:
+    """Through the interpreter's own door, which opens for an interpreter of the very same version only."""
+    if sys.version_info[:3] == inside.version and sys.implementation.name == "cpython":
+        program = sys.executable
+    else:
+        program = _interpreter_for(pid, inside)
+    run = subprocess.run(
+        [
+            program,
+            "-S",
+            "-B",
+            "-c",
+            "import sys; sys.remote_exec(int(sys.argv[1]), sys.argv[2])",
+            str(pid),
+            script,
+        ],
+        env=_environment(pid),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    if run.returncode == 0:
+        return
+    last = run.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+    if "not enabled" in last or "disabled" in last or "does not support" in last:
+        raise FrostlineError(
+            "remote-disabled",
+            "remote debugging is disabled in it: PYTHON_DISABLE_REMOTE_DEBUG, -X disable-remote-debug,"
+            f" or a build without it ({last})",
+            "Restart it without that, or under `frostline run`.",
+        )
+    if "Permission" in last or "Operation not permitted" in last:
+        raise FrostlineError("no-ptrace", f"sys.remote_exec is refused: {last}", permission.why_refused(pid))
+    raise FrostlineError(
+        "remote-failed", f"sys.remote_exec failed: {last or run.returncode}", "See docs/limits.md."
+    )
+
+
+def _environment(pid: int) -> dict[str, str]:
+    """For a process of the target's interpreter: ours, and what that may need to find its library."""
+    told = proc.environment(pid) or {}
+    ours = {name: told[name] for name in ("PYTHONHOME", "LD_LIBRARY_PATH") if name in told}
+    return environment.for_helper(environment.started_with()) | ours
+
+
+def _interpreter_for(pid: int, inside: Python) -> str:
+    """A program that is the same interpreter: the process's own, where it is one."""
+    program = proc.executable(pid)
+    if proc.is_interpreter(program):
+        return program if os.path.exists(program) else f"/proc/{pid}/exe"
+    raise FrostlineError(
+        "no-interpreter",
+        f"it embeds Python {'.'.join(map(str, inside.version))}: its program is no interpreter to ask with",
+        "Run Frostline by that very version of Python.",
+    )
