@@ -151,3 +151,52 @@ def test_what_an_object_keeps_does_not_keep_the_object(tmp_path: Path) -> None:
         tmp_path,
     )
     assert state == {"seen": [0, 1, 1, 0], "dead": True, "missing": False}
+
+
+def test_a_stream_is_a_request_from_its_first_step_to_its_end_however_it_ends(tmp_path: Path) -> None:
+    state = run(
+        """
+        import asyncio, inspect, json
+        from frostline.integrations import patching
+        from frostline.policy import moments
+
+        ended = []
+
+        class Handler:
+            async def generate(self, request, context=None):
+                try:
+                    for i in range(request):
+                        if i == 5:
+                            raise ValueError
+                        yield i, moments.in_flight()
+                finally:
+                    ended.append(request)
+
+        patching.put(Handler, "generate", patching.in_flight_generator)
+
+        async def main():
+            seen = []
+            handler = Handler()
+            waiting = handler.generate(1)
+            seen.append(moments.in_flight())
+            seen.append([item async for item in handler.generate(2, context=None)])
+            left = handler.generate(3)
+            await left.__anext__()
+            seen.append(moments.in_flight())
+            await left.aclose()
+            seen.append(moments.in_flight())
+            try:
+                [item async for item in handler.generate(9)]
+            except ValueError:
+                seen.append(moments.in_flight())
+            await waiting.aclose()
+            return seen
+
+        print(json.dumps({"seen": asyncio.run(main()), "ended": ended,
+            "parameters": list(inspect.signature(Handler().generate).parameters)}))
+        """,
+        tmp_path,
+    )
+    assert state["seen"] == [0, [[0, 1], [1, 1]], 1, 0, 0]
+    assert state["ended"] == [2, 3, 9]
+    assert state["parameters"] == ["request", "context"]

@@ -57,6 +57,14 @@ KNOWN = {
     ),
     "pools": ("multiprocessing.pool", "concurrent.futures.process"),
     "torch": ("torch.utils.data._utils.worker",),
+    "dynamo": (
+        "dynamo._core",
+        "dynamo.frontend.sglang_processor",
+        "dynamo.frontend.vllm_processor",
+        "dynamo.vllm.handlers",
+        "dynamo.vllm.main",
+        "dynamo.vllm.worker_factory",
+    ),
 }
 
 

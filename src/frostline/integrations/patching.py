@@ -162,6 +162,25 @@ def in_flight_async(real: "Function") -> "Function":
     return wrapper
 
 
+def in_flight_generator(real: "Function") -> "Function":
+    """Each run of the asynchronous generator is a request, from its first step to its end."""
+    enter, leave = moments.enter, moments.leave
+
+    async def wrapper(*args: "Any", **keywords: "Any") -> "Any":
+        enter()
+        try:
+            running = real(*args, **keywords)
+            try:
+                async for item in running:
+                    yield item
+            finally:
+                await running.aclose()
+        finally:
+            leave()
+
+    return wrapper
+
+
 def quiet_get(get: "Function", empty: type[BaseException]) -> "Function":
     """For a loop that sleeps in ``queue.get()``: where a policy waits for an idle moment and nothing has
     come for QUIET seconds, there is one, before the host goes on to sleep. Calls with arguments pass by.
