@@ -49,8 +49,9 @@ REGISTER = """
 """
 
 
-def test_vllm_finds_the_plugin_in_the_installed_package() -> None:
-    (found,) = [point for point in entry_points(group="vllm.general_plugins") if point.name == "frostline"]
+@pytest.mark.parametrize("group", ["vllm.general_plugins", "sglang.srt.plugins"])
+def test_the_host_finds_the_plugin_in_the_installed_package(group: str) -> None:
+    (found,) = [point for point in entry_points(group=group) if point.name == "frostline"]
     assert found.load() is integrations.register
 
 
@@ -200,3 +201,38 @@ def test_a_stream_is_a_request_from_its_first_step_to_its_end_however_it_ends(tm
     assert state["seen"] == [0, [[0, 1], [1, 1]], 1, 0, 0]
     assert state["ended"] == [2, 3, 9]
     assert state["parameters"] == ["request", "context"]
+
+
+def test_a_host_that_freezes_without_a_collection_freezes_no_garbage_and_follow_keeps_its_aim(
+    tmp_path: Path,
+) -> None:
+    state = run(
+        """
+        import gc, json, weakref
+        from frostline.integrations import register, sglang
+
+        class Cycle:
+            def __init__(self):
+                self.me = self
+
+        def freeze_gc(context, gc_threshold=None):
+            if gc_threshold is not None:
+                gc.set_threshold(*gc_threshold)
+            gc.freeze()
+
+        register()
+        freeze = sglang._frozen_by_host(freeze_gc)
+        freeze("early")
+        kept = [[i] for i in range(5_000)]
+        gone = weakref.ref(Cycle())
+        freeze("Scheduler", [1000, 20, 20])
+        print(json.dumps({"gone": gone() is None, "frozen": gc.get_freeze_count() > 5_000,
+            "thresholds": gc.get_threshold()}))
+        """,
+        tmp_path,
+        FROSTLINE_POLICY="follow,budget=100000",
+    )
+    assert state["gone"]
+    assert state["frozen"]
+    # (100,000 / 2) / ((20 + 2) * (1000 + 1)) - 1, at least 1: not the host's 20.
+    assert state["thresholds"] == [1000, 20, 1]

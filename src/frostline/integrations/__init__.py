@@ -65,6 +65,14 @@ KNOWN = {
         "dynamo.vllm.main",
         "dynamo.vllm.worker_factory",
     ),
+    "sglang": (
+        "sglang.srt.entrypoints.engine",
+        "sglang.srt.entrypoints.http_server",
+        "sglang.srt.managers.data_parallel_controller",
+        "sglang.srt.managers.detokenizer_manager",
+        "sglang.srt.managers.scheduler",
+        "sglang.srt.managers.tokenizer_manager",
+    ),
 }
 
 
