@@ -29,6 +29,8 @@ from frostline.analysis.verdict import CANNOT_TELL, milliseconds, some
 
 #: ns. A process that lived for less has no share of the time to speak of.
 LASTING = 1_000_000_000
+#: Said of a call of ``gc.collect()`` that does work.
+WORTH = "What it frees is held by dead cycles"
 
 
 def advise(
@@ -53,8 +55,8 @@ def advise(
     first_explicit = explicit and 2 * asked >= ((cheap.saving or 0) if cheap else 0)
     both = (explicit, cheap) if first_explicit else (cheap, explicit)
     found += [advice for advice in both if advice is not None]
-    retry = _on_failure(processes)
-    found += [retry] if retry is not None else []
+    if explicit is None or WORTH not in explicit.text:
+        found += _on_failure(processes)
     found += thresholds(processes, options)
     found += in_force(processes)
     if not found and processes:
@@ -110,10 +112,7 @@ def _explicit(processes: tuple[ProcessReport, ...]) -> Advice | None:
     others = f"; {lines} it too ({took})" if rest else ""
     todo = "Call it less often there, or not at all"
     if full and not _for_nothing(process, site):
-        todo = (
-            "What it frees is held by dead cycles: call it where an allocation has failed, and try again, "
-            "or break the cycles"
-        )
+        todo = f"{WORTH}: call it where an allocation has failed, and try again, or break the cycles"
     return Advice(
         f"{site.file}:{site.line} calls gc.collect() {site.count:,} times in {process.name}: "
         f"{milliseconds(site.total)} in all{each}, {freed}. {todo}{others}",
@@ -131,7 +130,7 @@ def _for_nothing(process: ProcessReport, site: CallSite) -> bool:
     return site.reclaimed * NS_PER_USEFUL_OBJECT < site.total
 
 
-def _on_failure(processes: tuple[ProcessReport, ...]) -> Advice | None:
+def _on_failure(processes: tuple[ProcessReport, ...]) -> list[Advice]:
     """Collect on failure: only where a pass did free something, and what had failed then went well (case 19).
 
     That is: spans of a label ended in an error, the next full pass after them reclaimed a good part of
@@ -157,13 +156,14 @@ def _on_failure(processes: tuple[ProcessReport, ...]) -> Advice | None:
                     before -= 1
                 count = at - before
                 ended = "failed" if count == 1 else f"failed {count:,} times in a row"
-                return Advice(
+                text = (
                     f"{label.label!r} of {process.name} {ended}; then a full pass reclaimed "
                     f"{one.reclaimed:,} objects, and it went well again: dead cycles held what it needed. "
                     "If that was an allocation, call gc.collect() where it fails and try once more, or "
                     "break the cycles"
                 )
-    return None
+                return [Advice(text)]
+    return []
 
 
 def _nothing(processes: tuple[ProcessReport, ...]) -> Advice:

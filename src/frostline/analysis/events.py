@@ -161,7 +161,11 @@ def _words(series: Series, mark: Mark) -> str:
         )
         late = ", requests may have been in flight" if mark.flags & fmt.MARK_FLAG_LATE else ""
         if mark.flags & fmt.MARK_FLAG_SPLICE and b > 0:
-            late = f", frozen while serving: {b - 1:,} requests in flight" if b > 1 else ", no request open"
+            late = (
+                f", frozen while serving: {b - 1:,} {'request' if b == 2 else 'requests'} in flight"
+                if b > 1
+                else ", no request open"
+            )
         return f"gc.freeze() {by}: {count}{splice}{late}"
     if mark.kind == fmt.MARK_THAW:
         count = f"{a:,} objects thawed" if a >= 0 else "not counted"

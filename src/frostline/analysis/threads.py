@@ -39,7 +39,8 @@ def outside_main(series: Series, pauses: Pauses) -> tuple[ThreadPasses, ...]:
             tids.setdefault(thread, tid)
     main = {thread for thread, tid in tids.items() if tid == series.pid}
     threads = np.unique(passes["thread"]).tolist()
-    if not main or len(threads) == 1:
+    known = main or any(m.tid == series.pid for m in series.marks)
+    if not known or set(threads) <= main:
         return ()
     names = {
         at[m.thread]: series.name(m.values[0])
