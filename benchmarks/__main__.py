@@ -23,6 +23,8 @@ ROWS = {
     "damaged": False,
     "hostile": False,
     "follow": True,
+    "control": True,
+    "soak": False,
 }
 
 
