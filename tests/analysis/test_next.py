@@ -10,7 +10,7 @@ import pytest
 from frostline import format as fmt
 from frostline.analysis import Advice, analyse
 from frostline.recording import read_session
-from tests.synthetic import MS, Process, write_run
+from tests.synthetic import MS, Process, write_helper, write_run
 
 S = 1000 * MS
 
@@ -39,13 +39,27 @@ def static_heap(spans: bool = False) -> Process:
         (["python", "serve.py"], True, "--ready-url URL"),
         (["python3", "-m", "uvicorn", "app:app"], False, "--ready-url URL"),
         (["uvicorn", "app:app"], False, "--ready-url URL"),
+        (["celery", "-A", "tasks", "worker"], False, ""),
+        (["python", "-m", "celery", "-A", "tasks", "worker"], True, ""),
     ],
 )
 def test_a_script_has_no_url_to_ask(tmp_path: Path, command: list[str], spans: bool, when: str) -> None:
     """U9."""
     first = advice(tmp_path, command, static_heap(spans))[0]
-    assert first.command.startswith(f"frostline run --policy freeze {when} -- ")
-    assert ("frostline.startup_complete()" in first.text) is (when != "--ready-url URL")
+    assert first.command.startswith(f"frostline run --policy freeze {when} -- ".replace("  ", " "))
+    assert ("frostline.startup_complete()" in first.text) is (when == "--ready-after 30s")
+
+
+@pytest.mark.parametrize("command", [["uvicorn", "app:app"], ["celery", "worker"], ["python", "g.py"]])
+@pytest.mark.parametrize("at", [5 * MS, 0])
+def test_how_ready_was_told_is_how_it_is_told_again(tmp_path: Path, command: list[str], at: int) -> None:
+    """The session knows the URL; one that never answered is no advice."""
+    option = "--ready-url 'http://127.0.0.1:8000/health?a=1&b'"
+    ready = {"kind": "url", "at_ns": at, "detail": "it answered 200", "option": option}
+    write_helper(tmp_path, [], ready=ready)
+    first = advice(tmp_path, command, static_heap())[0]
+    assert first.command.startswith(f"frostline run --policy freeze {option} -- ") is bool(at)
+    assert ("URL" in first.command) is (not at and command[0] == "uvicorn")
 
 
 def test_one_explicit_collect_is_nothing_to_freeze_for(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_a_url_that_never_answered_well(tmp_path: Path) -> None:
         thread.join()
         server.server_close()
     ready = wait_for_helper(tmp_path / "rec")["ready"]
-    assert ready["at_ns"] == 0
+    assert ready["at_ns"] == 0 and ready["option"] == ""  # it holds a password
     assert ready["detail"].endswith("/health never answered 2xx or 3xx (last: it answered 503)")
     assert "hunter2" not in ready["detail"]
     assert _Busy.asked[0] == "Basic " + base64.b64encode(b"user:hunter2").decode()
@@ -97,6 +97,7 @@ def test_a_url_where_nobody_listens(tmp_path: Path) -> None:
 def test_a_line_that_matched_nothing(tmp_path: Path, lines: int, said: str) -> None:
     ended = run(tmp_path, "sh", "-c", "echo no; " * lines + "true", options=("--ready-log", "z{3}"))
     assert ended.output == "no\n" * lines
+    assert ended.helper["ready"]["option"] == "--ready-log 'z{3}'"
     assert ended.helper["ready"]["detail"] == f"--ready-log 'z{{3}}' matched none of {said}"
 
 
@@ -108,6 +109,7 @@ def test_a_time_that_never_came(tmp_path: Path) -> None:
 def test_a_line_that_is_the_last_is_seen(tmp_path: Path) -> None:
     ended = run(tmp_path, "sh", "-c", "echo serving", options=("--ready-log", "serving"))
     assert ended.helper["ready"]["at_ns"] > 0
+    assert ended.helper["ready"]["option"] == "--ready-log serving"
 
 
 # --- freeze and boundary ----------------------------------------------------------------
@@ -128,6 +130,38 @@ def test_what_was_frozen_is_said_after_the_thaw(tmp_path: Path) -> None:
     (row,) = overview.read(str(tmp_path / "rec")).rows
     assert (row.freeze, row.boundary) == ("thawed, was by Frostline", "by the program")
     assert "thawed, was by Frostline" in status(tmp_path)
+
+
+def test_a_forked_child_holds_what_its_parent_had_frozen_by_then(tmp_path: Path) -> None:
+    """Also a child's child; one that was forked before holds nothing, and one that thaws no more."""
+    program = write(
+        tmp_path / "server.py",
+        "import frostline, gc, os, sys\n"
+        "frostline.install()\n"
+        "def child(*acts):\n"
+        "    pid = os.fork()\n"
+        "    if pid == 0:\n"
+        "        for act in acts: act()\n"
+        "        os.write(1, b'up\\n'); sys.stdin.read(); os._exit(0)\n"
+        "    return pid\n"
+        "pids = [child()]\n"
+        "frostline.startup_complete()\n"
+        "pids += [child(), child(gc.unfreeze), child(child), child(gc.freeze)]\n"
+        "print(*pids, flush=True); sys.stdin.read()\n",
+    )
+    options = ("--policy", "freeze")
+    with running(tmp_path, PYTHON, str(program), options=options, PYTHONPATH=str(SOURCE)) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(7)]
+        (said,) = (line for line in lines if line != "up\n")
+        early, late, thawed, both, own = map(int, said.split())
+        found = {row.pid: row.freeze for row in overview.read(str(tmp_path / "rec")).rows}
+        assert found[process.pid] == "by Frostline"
+        assert (found[early], found[thawed], found[own]) == ("no", "no", "by the program")
+        assert (found[late], found[both]) == ("inherited", "inherited")
+        (childs,) = set(found) - {process.pid, early, late, thawed, both, own}
+        assert found[childs] == "inherited"
+        process.communicate(timeout=30)
 
 
 def test_a_boundary_of_a_supervisors_says_so(tmp_path: Path) -> None:

@@ -41,14 +41,15 @@ def advise(
     options: Options,
     refused: tuple[str, ...] = (),
     never: str = "",
+    came: str = "",
 ) -> tuple[Advice, ...]:
     """At most a few, the one that matters most first.
 
     ``refused`` are spans that were asked for and not put on, ``never`` why a boundary that was asked
-    for did not come.
+    for did not come, ``came`` the option by which READY was told.
     """
     found = _dead(processes)
-    cheap = freeze(processes, never)
+    cheap = freeze(processes, never, came)
     explicit = _explicit(processes)
     # A needless call is better left out than made cheap.
     asked = sum(site.total for p in processes for site in p.call_sites if not site.ours)
@@ -57,8 +58,8 @@ def advise(
     found += [advice for advice in both if advice is not None]
     if explicit is None or WORTH not in explicit.text:
         found += _on_failure(processes)
-    found += thresholds(processes, options)
-    found += in_force(processes)
+    found += thresholds(processes, options, came)
+    found += in_force(processes, came)
     if not found and processes:
         found.append(_nothing(processes))
     if verdict.kind == CANNOT_TELL and processes and not verdict.steps + verdict.requests:

@@ -75,13 +75,14 @@ def analyse(session: Session, options: Options | None = None) -> Analysis:
     refused = tuple(text for text in dict.fromkeys(t for p in reports for t in p.refused) if of(text, asked))
     verdict = decide(reports, missed, counted, options, refused)
     never = never_came(session.ready)
+    came = session.ready_option if session.ready and session.ready[1] else ""
     records = sum(
         len(s.passes) + len(s.marks) + len(s.names) + len(s.spans.get("start", ())) for s in session.series
     )
     return Analysis(
         path=session.path,
         verdict=verdict,
-        advice=advise(reports, missed, verdict, str(session.path), options, refused, never),
+        advice=advise(reports, missed, verdict, str(session.path), options, refused, never, came),
         processes=reports,
         missed=missed,
         doubts=doubts(

@@ -112,10 +112,11 @@ def _gain(process: ProcessReport, processes: tuple[ProcessReport, ...]) -> _Gain
     return _Gain(process, tuple(passes))
 
 
-def freeze(processes: tuple[ProcessReport, ...], never: str = "") -> Advice | None:
+def freeze(processes: tuple[ProcessReport, ...], never: str = "", came: str = "") -> Advice | None:
     """Freeze at the end of start-up: only what lies after it is counted, and explicit passes apart.
 
     ``never``: why a boundary that was asked for did not come. To ask for it again would not help.
+    ``came``: the option by which READY was told.
     """
     gains = [gain for p in processes if (gain := _gain(p, processes)) is not None]
     if not gains:
@@ -162,8 +163,8 @@ def freeze(processes: tuple[ProcessReport, ...], never: str = "") -> Advice | No
         text += f"the calls stay, and get cheaper: expect up to {milliseconds(explicit)} less"
     if choice.kind != FREEZE:
         text += f". The price: {choice.price}"
-    script = _is_script(most.launched) and not any(p.labels for p in processes)
-    when = when_ready(most, script)
+    script = not came and _is_script(most.launched) and not any(p.labels for p in processes)
+    when = when_ready(most, came, script)
     if script and when and not unfrozen:
         text += ". Best is frostline.startup_complete() in the program, where its start-up ends"
     how = (
@@ -185,10 +186,16 @@ def _freeze_command(process: ProcessReport, kind: str, gain: _Gain, when: str) -
     return f"frostline run --policy {policy}{when} -- {command(process)}"
 
 
-def when_ready(process: ProcessReport, script: bool = False) -> str:
-    """The option that tells when start-up is over; none where the program, or an integration, tells it."""
+def when_ready(process: ProcessReport, came: str, script: bool = False) -> str:
+    """The option that tells when start-up is over, by which it came this time; none where the program, or
+    an integration, tells it.
+    """
     if any(m.kind == fmt.MARK_BOUNDARY and m.values[0] != SUPERVISOR for m in process.series.marks):
         return ""
+    if came:
+        return f" {came}"
+    if any(word.rpartition("/")[2] == "celery" for word in process.launched[:3]):
+        return ""  # it has no URL to ask, and where a policy is in force the integration tells it
     return " --ready-after 30s" if script else " --ready-url URL"
 
 
@@ -214,7 +221,7 @@ def young_longest(process: ProcessReport, since: int = 0) -> int:
     return int(process.pauses.length[young].max()) if bool(np.any(young)) else 0
 
 
-def thresholds(processes: tuple[ProcessReport, ...], options: Options) -> list[Advice]:
+def thresholds(processes: tuple[ProcessReport, ...], options: Options, came: str = "") -> list[Advice]:
     """For processes that are frozen and still have full passes that matter, and for tuned ones."""
     found: list[Advice] = []
     still: list[tuple[int, ProcessReport, list[FullPass]]] = []
@@ -228,14 +235,14 @@ def thresholds(processes: tuple[ProcessReport, ...], options: Options) -> list[A
             still.append((total, process, passes))
     if still:
         total, process, passes = max(still, key=lambda one: one[0])
-        found += _still(process, passes, total, serving_since(process, processes), options)
+        found += _still(process, passes, total, serving_since(process, processes), options, came)
     found += _young(processes, options)
     found += _many_young(processes)
     return found
 
 
 def _still(
-    process: ProcessReport, passes: list[FullPass], total: int, since: int, options: Options
+    process: ProcessReport, passes: list[FullPass], total: int, since: int, options: Options, came: str
 ) -> list[Advice]:
     worst = max(passes, key=lambda p: p.pause)
     what = f"{len(passes):,} full passes" if len(passes) > 1 else "a full pass"
@@ -246,7 +253,7 @@ def _still(
         f"its heap grew{grew} after the freeze"
     )
     early = _froze_early(process, since, worst)
-    again = f"frostline run --policy freeze{when_ready(process)} -- {command(process)}"
+    again = f"frostline run --policy freeze{when_ready(process, came)} -- {command(process)}"
     if early:
         return [Advice(f"{text}, and did so before start-up was over. Freeze it when it is over", again)]
     asked = [p for p in passes if p.kind != AUTOMATIC]
@@ -268,7 +275,7 @@ def _still(
     ours = process.policy.split(",")[0] == "freeze" or any(
         m.kind == fmt.MARK_FREEZE and m.flags & fmt.MARK_FLAG_OURS for m in process.series.marks
     )
-    policy = f"{policy_text(choice.kind, worst.thresholds)}{when_ready(process)}"
+    policy = f"{policy_text(choice.kind, worst.thresholds)}{when_ready(process, came)}"
     if not ours and choice.kind != FOLLOW:
         policy = f"tune:{first},{second},{RARE}"
     return [Advice(text, f"frostline run --policy {policy} -- {command(process)}")]

@@ -47,8 +47,11 @@ class _Need:
     why: str
 
 
-def in_force(processes: tuple[ProcessReport, ...]) -> list[Advice]:
-    """One piece of advice for each such policy: keep it, or take the simpler one, and why."""
+def in_force(processes: tuple[ProcessReport, ...], came: str = "") -> list[Advice]:
+    """One piece of advice for each such policy: keep it, or take the simpler one, and why.
+
+    ``came``: the option by which READY was told.
+    """
     found: list[Advice] = []
     for policy in KINDS:
         mine = [p for p in processes if kind(p) == policy and (p.frozen.since or policy in ("idle", "sync"))]
@@ -59,11 +62,11 @@ def in_force(processes: tuple[ProcessReport, ...]) -> list[Advice]:
             continue
         needs = [need for p in mine if (need := _need(p, policy)) is not None]
         if needs:
-            found.append(_advice(policy, max(needs, key=lambda need: _ORDER.index(need.needs))))
+            found.append(_advice(policy, max(needs, key=lambda need: _ORDER.index(need.needs)), came))
     return found
 
 
-def _advice(policy: str, most: _Need) -> Advice:
+def _advice(policy: str, most: _Need, came: str) -> Advice:
     process = most.process
     if most.needs == UNKNOWN:
         return Advice(f"policy {policy}: {most.why}")
@@ -72,7 +75,7 @@ def _advice(policy: str, most: _Need) -> Advice:
         if keep:
             return Advice(f"policy {policy} is right here: {most.why}. Keep it")
         text = f"periodic is for benchmarks: {most.why}. follow does that in idle moments only"
-        return Advice(text, _run(process, FOLLOW))
+        return Advice(text, _run(process, FOLLOW, came))
     thresholds = process.full_passes[-1].thresholds if process.full_passes else (700, 10, 10)
     at_start = process.at_attach.thresholds if process.at_attach and process.at_attach.thresholds else None
     text = f"policy {policy} gains nothing here over a simpler one: {most.why}. "
@@ -83,11 +86,11 @@ def _advice(policy: str, most: _Need) -> Advice:
         text += f"Freezing once and making full passes rare does the same. The price: {price}"
     else:
         text += "Freezing once does the same. The price: cycles among the frozen that die later are kept"
-    return Advice(text, _run(process, policy_text(most.needs, at_start or thresholds)))
+    return Advice(text, _run(process, policy_text(most.needs, at_start or thresholds), came))
 
 
-def _run(process: ProcessReport, policy: str) -> str:
-    return f"frostline run --policy {policy}{when_ready(process)} -- {command(process)}"
+def _run(process: ProcessReport, policy: str, came: str) -> str:
+    return f"frostline run --policy {policy}{when_ready(process, came)} -- {command(process)}"
 
 
 def _need(process: ProcessReport, policy: str) -> _Need | None:

@@ -44,14 +44,17 @@ class Facts(NamedTuple):
     boundary_late: bool
     policy: str
     dead_collector: bool
+    #: Of a forked child that has thawed nothing since: when, and the pid and series of its parent.
+    forked: "tuple[int, int, int] | None"
     header: "segments.Header | None"
 
 
-def read(paths: list[str]) -> Facts:
+def read(paths: list[str], until: "int | None" = None) -> Facts:
     """Reads the marks of one series.
 
     Args:
         paths: its segments, the first one first. Those that hold no marks cost a page each.
+        until: as it was then, monotonic ns.
     """
     names: dict[int, str] = {}
     marks: list[dict[str, int]] = []
@@ -63,6 +66,8 @@ def read(paths: list[str]) -> Facts:
         header = header or found
         if any(region.kind in (layout.REGION_NAMES, layout.REGION_MARKS) for region in found.regions):
             _read_segment(path, found, names, marks)
+    if until is not None:
+        marks = [mark for mark in marks if mark["time"] <= until]
     marks.sort(key=lambda mark: mark["time"])
     return _judge(marks, names, header)
 
@@ -96,6 +101,7 @@ def _judge(marks: list[dict[str, int]], names: dict[int, str], header: "segments
     enabled, dead, spliced, by_us = True, False, False, False
     frozen = boundary = told_by = 0
     thawed = late = False
+    forked: tuple[int, int, int] | None = None
     for mark in marks:
         kind = mark["kind"]
         if kind == layout.MARK_IDENTITY:
@@ -106,6 +112,7 @@ def _judge(marks: list[dict[str, int]], names: dict[int, str], header: "segments
                 identity["rank"] = mark["b"]
         elif kind == layout.MARK_FORKED:
             identity["forked"] = True
+            forked = mark["time"], mark["a"], mark["b"]
         elif kind == layout.MARK_FREEZE:
             frozen = mark["time"]
             thawed = False
@@ -114,6 +121,7 @@ def _judge(marks: list[dict[str, int]], names: dict[int, str], header: "segments
         elif kind == layout.MARK_THAW:
             thawed = thawed or frozen > 0
             frozen = 0
+            forked = None
         elif kind == layout.MARK_THRESHOLD:
             thresholds = (mark["a"], mark["b"], mark["c"])
         elif kind == layout.MARK_STATE and mark["a"] == 3:
@@ -141,6 +149,7 @@ def _judge(marks: list[dict[str, int]], names: dict[int, str], header: "segments
         late,
         policy,
         dead,
+        forked,
         header,
     )
 

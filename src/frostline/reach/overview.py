@@ -10,6 +10,10 @@ from frostline.reach import facts, files, missed, proc, sealing, segments
 from frostline.reach.files import Note
 from frostline.reach.segments import SegmentName
 
+#: Segments by pid, series and interpreter.
+_Series = dict[tuple[int, int, int], list[str]]
+#: Forks of forks that are followed back.
+_GENERATIONS = 8
 _TOLD_BY = {1: "by the program", 2: "told", 3: "by an integration"}
 
 
@@ -75,10 +79,10 @@ def read(session: str) -> Overview:
             # In another pid namespace the process calls itself by another number.
             mine = mine or {key: paths for key, paths in series.items() if key[1] in opened}
             told.update((key[0], key[1]) for key in mine)
-            rows.append(_row(entry, mine, this_boot, answers, helper))
+            rows.append(_row(entry, mine, this_boot, answers, helper, series))
     for key, paths in series.items():
         if (key[0], key[1]) not in told:
-            rows.append(_row_of_series(paths, this_boot))
+            rows.append(_row_of_series(paths, this_boot, series))
     rows.sort(key=lambda row: (not row.alive, row.pid))
     # Programs that are no Python count too: what they start belongs to the session.
     live = any(row.alive for row in rows) or any(
@@ -127,6 +131,7 @@ def _row(
     this_boot: bool,
     answers: dict[int, str],
     helper: Note,
+    everyone: _Series,
 ) -> Row:
     pid = entry.number("pid")
     alive = _alive(pid, entry.number("start_ticks"), this_boot)
@@ -152,10 +157,23 @@ def _row(
         detail,
         known,
         _boundary(known, answers.get(pid), helper, alive),
+        _inherits(known, everyone),
     )
 
 
-def _row_of_series(paths: list[str], this_boot: bool) -> Row:
+def _inherits(known: facts.Facts, everyone: _Series) -> bool:
+    """Whether a forked child that froze nothing holds what its parent, or a parent's, had frozen by then."""
+    for _ in range(_GENERATIONS):
+        if known.forked is None:
+            return False
+        when, pid, number = known.forked
+        known = facts.read(everyone.get((pid, number, 0), []), when)
+        if known.frozen_since:
+            return True
+    return False
+
+
+def _row_of_series(paths: list[str], this_boot: bool, everyone: _Series) -> Row:
     """A process that no helper saw: started with the environment alone, or too short."""
     known = facts.read(paths)
     header = known.header
@@ -172,6 +190,7 @@ def _row_of_series(paths: list[str], this_boot: bool) -> Row:
             "its header cannot be read",
             known,
             "",
+            False,
         )
     alive = _alive(header.pid, header.process_start, this_boot)
     return _made(
@@ -185,6 +204,7 @@ def _row_of_series(paths: list[str], this_boot: bool) -> Row:
         "",
         known,
         _boundary(known, None, Note(), alive),
+        _inherits(known, everyone),
     )
 
 
@@ -199,6 +219,7 @@ def _made(
     detail: str,
     known: facts.Facts,
     boundary: str,
+    inherits: bool,
 ) -> Row:
     version = known.header.hexversion if known.header else 0
     python = f"{version >> 24}.{version >> 16 & 255}.{version >> 8 & 255}" if version else ""
@@ -209,7 +230,7 @@ def _made(
         thresholds += " (collector dead: forked inside a pass)"
     freeze = ""
     if recorded:
-        freeze = "no"
+        freeze = "inherited" if inherits else "no"
         by = ("by Frostline" if known.frozen_by_us else "by the program") + ", spliced" * known.spliced
         if known.frozen_since:
             freeze = by

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shlex
 import threading
 import time
 from typing import Any
@@ -48,7 +49,7 @@ class Ready:
         self._threads.append(thread)
 
     def poll(self) -> "dict[str, Any] | None":
-        """``{"kind", "at_ns", "detail"}`` once it is ready."""
+        """``{"kind", "at_ns", "detail", "option"}`` once it is ready."""
         if self.config["kind"] == "after" and self.found is None:
             seconds = self.config["seconds"]
             if time.monotonic() - self._started >= seconds:
@@ -72,7 +73,18 @@ class Ready:
         else:
             when = "all processes ended before it" if over else "not yet"
             detail = f"--ready-after {self.config['seconds']:g}s: {when}"
-        return {"kind": kind, "at_ns": 0, "detail": detail}
+        return {"kind": kind, "at_ns": 0, "detail": detail, "option": self._option()}
+
+    def _option(self) -> str:
+        """The option of ``run`` that this is, to be typed again; empty if it holds a secret."""
+        kind = self.config["kind"]
+        value: str = self.config.get("url", "")
+        if kind == "log":
+            path = self.config.get("path", "")
+            value = f"{path}:{self.config['regex']}" if path else self.config["regex"]
+        elif kind == "after":
+            value = f"{self.config['seconds']:g}s"
+        return f"--ready-{kind} {shlex.quote(value)}" if layout.redact([value]) == [value] else ""
 
     def finish(self, seconds: "float | None" = None) -> None:
         """Ends the watching. Output that is passed on is passed on to its end first.
@@ -87,7 +99,12 @@ class Ready:
 
     def _set(self, detail: str) -> None:
         if self.found is None:
-            self.found = {"kind": self.config["kind"], "at_ns": time.monotonic_ns(), "detail": detail}
+            self.found = {
+                "kind": self.config["kind"],
+                "at_ns": time.monotonic_ns(),
+                "detail": detail,
+                "option": self._option(),
+            }
 
     def _watch_url(self, url: str) -> None:
         import urllib.error

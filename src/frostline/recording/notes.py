@@ -62,6 +62,8 @@ class Session:
     processes: list[ProcessSeen] = field(default_factory=list)
     #: (kind, at, detail) of a READY that the helper saw.
     ready: tuple[str, int, str] | None = None
+    #: The option of ``run`` that told it, as it was typed.
+    ready_option: str = ""
     losses: tuple[Loss, ...] = ()
     #: A process that was being recorded lived when this was read.
     running: bool = False
@@ -117,6 +119,7 @@ def read_notes(session: Session, folder: Path, losses: Losses) -> None:
         ready = data.get("ready")
         if isinstance(ready, dict):
             session.ready = (_text(ready, "kind"), _int(ready, "at_ns"), _text(ready, "detail"))
+            session.ready_option = _text(ready, "option")
         for warning in _list(data, "warnings"):
             losses.add("helper-warning", str(warning)[:500], path)
 

@@ -185,6 +185,7 @@ def merge(sessions: list[Session]) -> Session:
         runs=list(first.runs),
         processes=list(first.processes),
         ready=first.ready,
+        ready_option=first.ready_option,
         losses=first.losses,
         running=any(session.running for session in sessions),
         anchors=list(first.anchors),
@@ -207,7 +208,8 @@ def merge(sessions: list[Session]) -> Session:
             for p in other.processes
             if (p.pid, p.first_seen) not in twice
         ]
-        merged.ready = merged.ready or other.ready
+        if merged.ready is None:
+            merged.ready, merged.ready_option = other.ready, other.ready_option
         merged.losses += other.losses
     return merged
 
