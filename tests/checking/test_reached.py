@@ -32,6 +32,7 @@ REACHED = {
         "try:\n    import frostline\nexcept ImportError:\n    frostline = None",
         "if frostline is not None:\n    frostline.install()",
     ),
+    "by the flags": ("", "frostline.apply(None)"),
     "helper": ("def helper():\n    frostline.install()", "helper()"),
     "helper defined later": ("def first():\n    second()\ndef second():\n    frostline.install()", "first()"),
     "try": ("", "try:\n    frostline.install()\nfinally:\n    pass"),

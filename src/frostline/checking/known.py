@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
+#: Calls of ours that do what a required one does.
+SAME = {"frostline.install": "frostline.apply", "frostline.startup_complete": "frostline.rpc_freeze"}
 #: Calls that serve until they end, by their dotted name; ``()`` stands for what a call returned.
 _SERVERS = re.compile(
     r"""

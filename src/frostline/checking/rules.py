@@ -9,6 +9,7 @@ from frostline.checking.config import Config
 from frostline.checking.entries import Found
 from frostline.checking.frameworks import Finder
 from frostline.checking.graph import Graph
+from frostline.checking.known import SAME
 from frostline.checking.model import Entry, Finding, Result
 from frostline.checking.rpc import Anchor, Rpc
 from frostline.checking.source import Module
@@ -137,12 +138,12 @@ class _Check:
         return bool(missing)
 
     def _missing(self, found: Found, wanted: tuple[str, ...]) -> list[str]:
-        possible = [name for name in wanted if self._mentioned(name)]
+        possible = [name for name in wanted if self._mentioned(name) or self._mentioned(SAME.get(name, name))]
         if not possible:
             return list(wanted)  # no file speaks of them: there is nothing to walk for
         walk = self.graph.walk(found.starts, bodies=True, until=frozenset(wanted))
         reached = set(walk.outside) | walk.labels() | {found.outside}
-        return [name for name in wanted if name not in reached]
+        return [name for name in wanted if name not in reached and SAME.get(name) not in reached]
 
     def _mentioned(self, name: str) -> bool:
         first, last = name.partition(".")[0].encode(), name.rpartition(".")[2].encode()
