@@ -1,4 +1,4 @@
-"""Five loads on a start-up heap, run in a target of any version; prints what was counted as one line of JSON.
+"""Loads on a start-up heap, run in a target of any version; prints what was counted as one line of JSON.
 
 python loads.py LOAD RULE HEAP SESSIONS [SCALE]. RULE: stock, once (freeze at the boundary), obvious (freeze
 after each full pass that reclaimed next to nothing: the rule that is ruinous), each with thresholds behind
@@ -150,6 +150,53 @@ def swap(heap: int, sessions: int, scale: int) -> int:
     return 0
 
 
+def stream(heap: int, sessions: int, scale: int, told: bool = True) -> int:
+    """Answers that are put together token by token, ten at a time: thousands of objects a request, acyclic,
+    that live until it ends and then die by reference count. Never idle; the shape of a front end that
+    returns log-probabilities. ``told``: somebody tells of the requests.
+    """
+    from frostline.policy import moments
+
+    width = max(1, sessions // 750)
+    lengths = [300 + 37 * number % 200 for number in range(100)]
+    answers: list[list[object]] = []
+    wanted: list[int] = []
+    begun = 0
+    for _ in range(12_000 * scale):
+        while len(answers) < 10:
+            answers.append([])
+            wanted.append(lengths[begun % 100])
+            begun += 1
+            if told:
+                moments.enter()
+        for answer in answers:
+            answer.append([{"token": [part]} for part in range(width // 2)])
+        answer = None
+        for place in range(9, -1, -1):
+            if len(answers[place]) >= wanted[place]:
+                del answers[place], wanted[place]
+                if told:
+                    moments.leave()
+    while told and answers:
+        answers.pop()
+        moments.leave()
+    return 0
+
+
+def untold(heap: int, sessions: int, scale: int) -> int:
+    """The same, and nobody tells of the requests."""
+    return stream(heap, sessions, scale, False)
+
+
+def turn(heap: int, sessions: int, scale: int) -> int:
+    """*stream*, and when it has ended, growth."""
+    stream(heap, sessions, scale)
+    step = max(1, heap // 1000)
+    for number in range(700 * scale):
+        CACHE.append([[number, item] for item in range(step)])
+    return 0
+
+
 HEAP: "list[object]" = []
 CACHE: "list[object]" = []
 KEEP: "list[object]" = []
@@ -178,15 +225,16 @@ def bound_now() -> None:
 
 SHOWN = (
     "budget", "kept", "frozen", "alpha", "exhausted", "moves", "wholes", "guards", "judged", "lost",
-    "spent_ns", "longest_ns", "broken",
+    "spent_ns", "longest_ns", "broken", "measures", "patient", "all_looks", "look_ns", "longest_look_ns",
 )  # fmt: skip
 
 
 def main(load: str, rule: str, heap: int, sessions: int, scale: int = 1) -> None:
     global ENGINE
     if rule.startswith("follow"):
-        from frostline.policy import engine
+        from frostline.policy import engine, line
 
+        line.SHARE = 0  # at safe points F is counted as often as it is wanted, however long that takes
         engine.adopt(rule)
         ENGINE = engine
     HEAP.extend([i] for i in range(heap))

@@ -1,4 +1,4 @@
-"""``follow``: its invariants I1 to I4 by counts, on five loads, two heap sizes and every interpreter (D8)."""
+"""``follow``: its invariants I1 to I4 by counts, on seven loads, two heap sizes, every interpreter (D8)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REASONS = (
     layout.LINE_EXHAUSTED,
 )  # fmt: skip
 
-every_load = pytest.mark.parametrize("load", ["grow", "short", "long", "lru", "swap"])
+every_load = pytest.mark.parametrize("load", ["grow", "short", "long", "lru", "swap", "stream", "untold"])
 generational = pytest.mark.parametrize(
     "interpreter", [i for i in found() if not (3, 14, 0) <= i.version < (3, 14, 5)], ids=str
 )
@@ -95,6 +95,54 @@ def test_forced_never_walks_over_the_budget_on_cyclic_sessions(interpreter: Inte
     assert found["line"]["wholes"] >= 3
     assert found["line"]["alpha"] == 0.25 and found["line"]["guards"] >= 1
     assert found["longest"] <= found["line"]["budget"] + found["line"]["period"]
+
+
+@generational
+@pytest.mark.parametrize("load", ["stream", "untold"])
+def test_objects_that_live_for_seconds_and_die_by_themselves_start_no_passes(
+    interpreter: Interpreter, load: str
+) -> None:
+    """The bounds on a real front end, by counts: at most a tenth walked, the longest near the budget.
+
+    Once the line has seen that what it froze has died it waits, or without credit it goes by what is there:
+    a run four times as long makes no pass more.
+    """
+    executable = interpreter.executable
+    once = counted(executable, load, f"once:{THRESHOLDS}", SMALL, 4)
+    found = counted(executable, load, POLICY, SMALL, 4)
+    line = found["line"]
+    assert found["walked"] <= once["walked"] / 10
+    assert found["longest"] <= line["budget"] + line["period"] < once["longest"]
+    assert found["passes"] == counted(executable, load, POLICY, SMALL)["passes"] <= once["passes"] / 5
+    # Its counts of the oldest generation, a tenth of a walk each, stay about as rare as the passes were.
+    assert line["all_looks"] <= 2 * once["passes"]
+    assert (line["patient"], line["exhausted"]) == ((True, False) if load == "stream" else (False, True))
+    assert (line["measures"] > 0) == (load == "stream")
+
+
+@generational
+def test_a_line_that_waits_in_vain_walks_once_for_it_and_says_so(
+    interpreter: Interpreter, tmp_path: Path
+) -> None:
+    """Deaths by themselves, and then growth: the long pass carries its reason (I2), I1 holds."""
+    ran = run(
+        interpreter,
+        tmp_path,
+        f"""
+        import runpy, sys
+        sys.argv = ["loads.py", "turn", {POLICY!r}, "120000", "3000"]
+        runpy.run_path({str(LOADS)!r}, run_name="__main__")
+        """,
+        FROSTLINE_POLICY=POLICY,
+    )
+    assert (ran.code, ran.errors) == (0, "")
+    found = json.loads(ran.output)
+    line = found["line"]
+    assert found["i1"] <= 1 and found["over"] >= 1 and not line["patient"]
+    assert found["longest"] <= line["alpha"] * line["kept"] + line["budget"] + line["period"]
+    whats = [mark.values[0] for mark in marks(only(ran.session.series), layout.MARK_LINE)]
+    at = whats.index(layout.LINE_OVER_WAITED)
+    assert whats.index(layout.LINE_MEASURED) < whats.index(layout.LINE_WAITS) < at
 
 
 def test_garbage_held_is_flat_over_ten_times_the_run_and_the_obvious_rule_is_not() -> None:
@@ -166,7 +214,7 @@ def test_where_survivors_are_too_many_to_count_they_are_estimated_too_high(
         [
             interpreter.executable,
             "-c",
-            "import runpy, sys; from frostline.policy import line; line._COUNT_LIMIT = 0;"
+            "import runpy, sys; from frostline.policy import following; following._COUNT_LIMIT = 0;"
             f"sys.argv = ['loads.py', {load!r}, {POLICY!r}, '{SMALL}', '{SESSIONS}'];"
             f"runpy.run_path({str(LOADS)!r}, run_name='__main__')",
         ],

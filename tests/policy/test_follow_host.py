@@ -338,7 +338,7 @@ def test_a_burst_too_large_to_count_is_frozen_in_the_next_idle_moment(
         tmp_path,
         """
         import frostline, gc
-        from frostline.policy import engine, line as rule
+        from frostline.policy import engine, following as rule
         heap = [[i] for i in range(30_000)]
         frostline.startup_complete()
         line = engine.keeper().line

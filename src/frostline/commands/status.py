@@ -19,7 +19,8 @@ def status(session: "str | None", as_json: bool) -> None:
     """
     found = overview.read(session or sessions.newest())
     if as_json:
-        value = found._asdict() | {"rows": [row._asdict() for row in found.rows]}
+        rows = [row._asdict() | {"line": row.line and row.line._asdict()} for row in found.rows]
+        value = found._asdict() | {"rows": rows}
         click.echo(json.dumps(value, indent=2))
         return
     _print(found)
@@ -55,6 +56,9 @@ def _print(found: overview.Overview) -> None:
             table.add_row(*(Text(printable(cell)) for cell in _cells(row)))
         # Piped, a table must not be folded at 80 columns: another program reads it.
         Console(highlight=False, width=None if console.is_terminal else 250).print(table)
+    for row in found.rows:
+        if row.line is not None:
+            console.print(Text(printable(_followed(row, row.line))))
     for row in missed:
         meaning, remedy = overview.explain(row.reason)
         detail = f" ({row.detail})" if row.detail else ""
@@ -63,6 +67,15 @@ def _print(found: overview.Overview) -> None:
             console.print(Text(f"  {remedy}"))
     for note in found.notes:
         console.print(Text(printable(f"note: {note}")))
+
+
+def _followed(row: overview.Row, line: overview.Line) -> str:
+    share = line.frozen / max(int(line.alpha * line.kept) + line.budget, 1)
+    return (
+        f"follow in {row.name} (pid {row.pid}): {line.state}; B {line.budget:,}, H {line.kept:,}, "
+        f"F <={line.frozen:,} ({share:.0%} of its credit), alpha {line.alpha:g}; "
+        f"next full pass at {line.limit:,} objects"
+    )
 
 
 def _cells(row: overview.Row) -> tuple[str, ...]:

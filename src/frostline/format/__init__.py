@@ -89,6 +89,12 @@ WORD_FIELDS = (
     ("closed", "monotonic ns of an orderly close, 0 while open"),
     ("nested", "requests begun while another was being answered"),
     ("handler", "1 while the control handler is installed"),
+    ("line_state", "LINE_STATE_*: what the policy follow is doing"),
+    ("line_budget", "follow: B, objects that a full pass may walk"),
+    ("line_kept", "follow: H, objects that the last walk of the whole heap kept"),
+    ("line_frozen", "follow: F, objects frozen since, deaths not counted since the last count"),
+    ("line_alpha", "follow: alpha, thousandths"),
+    ("line_limit", "follow: objects in the oldest generation at which the next full pass is made"),
 )
 WORD = {name: WORDS // 8 + i for i, (name, _) in enumerate(WORD_FIELDS)}
 
@@ -253,8 +259,9 @@ MARK_KINDS = (
 #: Values of the line mark's ``a``, in words in ``meanings``.
 (
     LINE_MOVED, LINE_WHOLE_HEAP, LINE_EXHAUSTED, LINE_RESTORED, LINE_GUARD, LINE_BUDGET_RAISED, LINE_OVER_BURST,
-    LINE_OVER_GARBAGE, LINE_OVER_YIELD, LINE_OVER_EXHAUSTED, LINE_DEADLINE, LINE_SWITCHED_OFF,
-) = range(1, 13)  # fmt: skip
+    LINE_OVER_GARBAGE, LINE_OVER_YIELD, LINE_OVER_EXHAUSTED, LINE_DEADLINE, LINE_SWITCHED_OFF, LINE_MEASURED,
+    LINE_WAITS, LINE_OVER_WAITED,
+) = range(1, 16)  # fmt: skip
 MARK_FLAG_LATE = 1  # told by a supervisor: requests may have been in flight
 MARK_FLAG_SPLICE = 2  # frozen without a collect before
 MARK_FLAG_OURS = 4  # Frostline did it
@@ -298,18 +305,13 @@ FIRST_REGIONS = (
 )
 
 # --- live words' values -------------------------------------------------------------
-STATE_OPENING = 0
-STATE_RECORDING = 1
-STATE_CLOSED = 2
-STATE_OFF = 3
+STATE_OPENING, STATE_RECORDING, STATE_CLOSED, STATE_OFF = range(4)
 
-OFF_NONE = 0
-OFF_SPACE = 1
-OFF_FOLDER = 2
-OFF_PERMISSION = 3
-OFF_ERROR = 4
-OFF_FREE_THREADED = 5
-OFF_REMOVED = 6
+LINE_STATE_NONE, LINE_STATE_FOLLOWS, LINE_STATE_WAITS, LINE_STATE_EXHAUSTED = range(4)
+
+(
+    OFF_NONE, OFF_SPACE, OFF_FOLDER, OFF_PERMISSION, OFF_ERROR, OFF_FREE_THREADED, OFF_REMOVED,
+) = range(7)  # fmt: skip
 
 # --- control ------------------------------------------------------------------------
 OP_PING = 1
@@ -324,12 +326,7 @@ OP_DETACH = 8
 #: What a detach has undone, and what of ours stays, bit by bit.
 DETACH_THAWED, DETACH_THRESHOLDS, DETACH_SPANS, DETACH_STAND_INS, DETACH_HANDLER = 1, 2, 4, 8, 16
 DETACH_OWN_POLICY = 32
-REPLY_NONE = 0
-REPLY_DONE = 1
-REPLY_BUSY = 2
-REPLY_ERROR = 3
-REPLY_UNKNOWN = 4
-REPLY_REFUSED = 5
+REPLY_NONE, REPLY_DONE, REPLY_BUSY, REPLY_ERROR, REPLY_UNKNOWN, REPLY_REFUSED = range(6)
 
 # --- files --------------------------------------------------------------------------
 #: In the session folder: a symbolic link to the folder of active segments (tmpfs).

@@ -58,6 +58,7 @@ def describe() -> str:
         f"Its checksum: {(request.checksum.__doc__ or '').partition(': ')[2]}",
         "",
     ]
+    parts += [_choices("line_state", meanings.LINE_STATES), ""]
     parts += ["### Text", ""]
     parts += [
         f"At {layout.TEXT}, at most {layout.TEXT_SIZE} bytes, in segment 0: UTF-8 lines `key<TAB>value`."

@@ -28,6 +28,10 @@ HISTORY = (
     (1, "first layout: passes, spans, marks and names; one file series an interpreter"),
     (1, "since then: the freeze mark's b and c, 0 before, tell of open requests and of what was allocated"),
     (1, "since then: the text of a request, for OP_POLICY, where there were zeroes"),
+    (
+        1,
+        "since then: live words line_* and line marks 13 to 15, what the policy follow is doing; 0 in older files",
+    ),
 )
 
 TEXT_KEYS = (
@@ -42,6 +46,14 @@ TEXT_KEYS = (
 )
 
 STATES = ((0, "opening"), (1, "recording"), (2, "closed"), (3, "off"))
+
+#: What ``follow`` is doing: the live word ``line_state``.
+LINE_STATES = (
+    (0, "not following"),
+    (1, "following"),
+    (2, "waiting: what was frozen dies by itself, so full passes are held back"),
+    (3, "credit exhausted: nothing more is frozen until the whole heap is walked or enough has died"),
+)
 
 OFF_REASONS = (
     (0, "not off"),
@@ -103,4 +115,10 @@ LINES = (
     (10, "follow: a full pass over the budget, there is no credit"),
     (11, "idle: the deadline passed, the next full pass is the collector's own; waited, ns"),
     (12, "the policy could not go on and switched itself off"),
+    (13, "follow: what lives of the frozen objects was counted, at a safe point"),
+    (14, "follow: most of what was frozen has died by reference count; full passes wait for that. Died"),
+    (
+        15,
+        "follow: a full pass over the budget, deaths that it had waited for did not come; survivors are frozen",
+    ),
 )

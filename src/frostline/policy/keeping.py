@@ -11,7 +11,7 @@ import time
 
 from frostline import format as layout
 from frostline import probe
-from frostline.policy import engine, line, moments
+from frostline.policy import engine, following, line, moments
 from frostline.policy.grammar import Policy
 from frostline.probe.callback import is_ours
 
@@ -142,7 +142,7 @@ class Follow(Keeper):
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
         self.line = line.Line(policy, engine.frozen_at_start())
-        self.callback = line.make_callback(
+        self.callback = following.make_callback(
             self.line, engine.real("freeze"), engine.real("set_threshold"), _failed, engine.froze
         )
 
@@ -160,6 +160,8 @@ class Follow(Keeper):
         self._activate()
         if now.exhausted:
             line.write(layout.LINE_EXHAUSTED, now, -1)
+        else:
+            line.show(now)
 
     def _activate(self) -> None:
         now = self.line
@@ -170,8 +172,7 @@ class Follow(Keeper):
         if now.major == "force" and now.trip is None and moments.install(self._forced):
             now.trip = moments.TRIP
         line.aim(now, engine.real("set_threshold"), deferred())
-        if now.exhausted:
-            line.set_third(now, now.host[2], engine.real("set_threshold"))
+        moments.at_safe_points(self.at_safe_point)
         self.put_in()
 
     def stop(self) -> None:
@@ -179,8 +180,21 @@ class Follow(Keeper):
         if now.active:
             now.active = False
             line.set_third(now, now.host[2], engine.real("set_threshold"))
-        now.kept = now.frozen = 0
-        now.exhausted = False
+        now.kept = now.frozen = now.since = 0
+        now.exhausted = now.patient = now.wants = False
+        now.needed = 1
+        moments.at_safe_points(None)
+        line.show(now)
+
+    def step(self, number: int) -> bool:
+        self.at_safe_point()
+        return False
+
+    def at_safe_point(self) -> None:
+        """Counts F where that is wanted and its time has come. Cheap where it is not: called after each request."""
+        now = self.line
+        if now.wants and now.active and not now.busy and time.monotonic_ns() >= now.not_before:
+            line.measure(now)
 
     def due(self) -> bool:
         now = self.line
@@ -209,8 +223,10 @@ class Follow(Keeper):
         now.kept = count
         line.write(layout.LINE_WHOLE_HEAP, now, reclaimed, begun)
         now.frozen -= frozen  # what another thread's pass has frozen meanwhile stays counted
-        now.exhausted = now.yielded = now.estimated = False
+        now.exhausted = now.yielded = now.estimated = now.wants = False
+        now.since = 0
         self._activate()
+        line.show(now)
 
     def ended_whole_heap(self) -> None:
         self.line.busy = False

@@ -1,8 +1,8 @@
 """``follow``: the line of the freeze moves along as the heap grows, from a credit that bounds what can leak.
 
-The rule and why the obvious one is ruinous: ``docs/policies.md``. What runs inside the collector's
-"stop" is integer arithmetic, thresholds and ``gc.freeze()`` (a splice); a walk of the whole heap runs
-outside of it only, in ``whole_heap``.
+The rule and why the obvious one is ruinous: ``docs/policies.md``. This is its state and its arithmetic;
+``following`` is what runs in the collector's "stop". A walk or a count of the whole heap is made outside
+of it only.
 """
 
 import gc
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from frostline.policy.grammar import Policy
 
-#: A pass that reclaims more than this part of what it walked froze too early, or is doing its work.
-_YIELD = 0.05
+    SetThreshold = Callable[[int, int, int], object]
+
 #: After a whole-heap pass that reclaimed more than this part of what was frozen, alpha is halved.
 _GUARD = 0.2
 ALPHA = 0.5
@@ -29,12 +29,12 @@ ALPHA = 0.5
 _LEAST_ALPHA = 0.25
 #: A whole-heap pass that reclaimed less than this part of what was frozen gives alpha back.
 _WELL_CHOSEN = 0.05
-#: Survivors are counted (before 3.15: a list of them all) after a pass of up to this many times the
-#: budget's own CPU time; after a longer one they are estimated from that time.
-_COUNT_LIMIT = 4
-#: Nanoseconds an object until a pass has been measured. Low, so that an estimate is too high: the
-#: credit is spent too early then, never too late.
-_NS_AT_FIRST = 10
+#: The exact F is counted at a safe point at most so often that its CPU time is 1 / SHARE of all time, and
+#: half as often each time that nothing came of it, down to 1 / MOST_PATIENCE of that.
+SHARE = 100
+_MOST_PATIENCE = 64
+#: No gen-1 pass: the next full pass is the interpreter's to start.
+NO_LOOK = 2**62
 
 
 class Line:
@@ -48,7 +48,7 @@ class Line:
         self.budget = policy.budget
         #: H, objects that the last whole-heap pass kept.
         self.kept = 0
-        #: F, objects frozen since, deaths not counted.
+        #: F, objects frozen since, less the deaths that were counted.
         self.frozen = 0
         self.alpha = ALPHA
         #: The interpreter's freeze count before we did anything.
@@ -66,11 +66,34 @@ class Line:
         self.ours = 0
         self.ns_fast = 0.0
         self.ns_whole = 0.0
-        #: Full passes judged, moves of the line, whole-heap passes, times the guard fired.
-        self.judged = self.moves = self.wholes = self.guards = 0
+        # --- when the next full pass is made
+        #: Objects that the oldest generation may hold before it: counted, so what died is not in it.
+        self.limit = policy.budget // 2
+        #: Gen-1 passes since the last full one after which it is counted next.
+        self.look = NO_LOOK
+        #: What was counted last, the least of the counts since the last full pass, and their number.
+        self.counted = -1
+        self.lowest = self.looks = 0
+        #: Gen-1 passes between two counts at least: 1 where the budget is at stake, else doubled by each.
+        self.stride = 1
+        #: Most of what was frozen dies by reference count: full passes wait for that.
+        self.patient = False
+        #: What it takes to believe that, in budgets. Doubled each time that it was wrong.
+        self.needed = 1
+        # --- when F is counted next
+        #: Frozen since F was counted, and whether a safe point is wanted for it.
+        self.since = 0
+        self.wants = False
+        self.not_before = 0
+        self.patience = 1
+        # --- what was done
+        #: Full passes judged, moves of the line, whole-heap passes, times the guard fired, F counted.
+        self.judged = self.moves = self.wholes = self.guards = self.measures = 0
         self.lost = 0
         #: CPU nanoseconds of the callback's own work at full passes: all, and the longest.
         self.spent_ns = self.longest_ns = 0
+        #: The same for the counts of the oldest generation, and their number.
+        self.look_ns = self.longest_look_ns = self.all_looks = 0
         #: Indexed by the signal as the last thing in "stop", when the credit is gone and ``major=force``.
         self.trip: "moments._Trip | None" = None
         self.asked = False
@@ -83,9 +106,39 @@ class Line:
         """P1: net allocations from one gen-1 pass to the next."""
         return (self.host[1] + 2) * (self.host[0] + 1)
 
+    def limit_after(self, left: int) -> int:
+        """The limit after a full pass that left so many objects unfrozen in the oldest generation.
+
+        A patient line may let it grow by most of what the credit allows, so that what lasts can be frozen then.
+        """
+        limit = left + min(self.budget // 2, max(self.budget - left, self.period()))
+        return max(limit, 3 * (self.credit() - self.frozen) // 4) if self.patient else limit
+
+    def limit_without(self, left: int) -> int:
+        """The same where nothing is frozen: the host's own two conditions, but with deaths counted."""
+        return left + max(left // 4, (self.host[2] + 1) * self.period())
+
+
+def show(line: Line) -> None:
+    """The state into the live words, for ``frostline status``. Plain stores."""
+    recorder = probe.recorder_of_this_process()
+    series = None if recorder is None else recorder.series
+    if series is None:
+        return
+    words, word = series.words, layout.WORD
+    words[word["line_budget"]] = line.budget
+    words[word["line_kept"]] = line.kept
+    words[word["line_frozen"]] = max(0, line.frozen)
+    words[word["line_alpha"]] = int(line.alpha * 1000)
+    words[word["line_limit"]] = line.limit
+    state = layout.LINE_STATE_EXHAUSTED if line.exhausted else layout.LINE_STATE_FOLLOWS
+    if line.patient and not line.exhausted:
+        state = layout.LINE_STATE_WAITS
+    words[word["line_state"]] = state if line.active and not line.broken else layout.LINE_STATE_NONE
+
 
 def write(what: int, line: Line, objects: int, begun: int = 0) -> None:
-    """A mark of what the line did and why."""
+    """A mark of what the line did and why, and the live words."""
     recorder = probe.recorder_of_this_process()
     if recorder is not None:
         recorder.mark(
@@ -98,6 +151,7 @@ def write(what: int, line: Line, objects: int, begun: int = 0) -> None:
             line.credit(),
             begun=begun,
         )
+        show(line)
 
 
 def write_plain(what: int, objects: int) -> None:
@@ -107,19 +161,22 @@ def write_plain(what: int, objects: int) -> None:
         recorder.mark(layout.MARK_LINE, layout.MARK_FLAG_OURS, what, objects)
 
 
-def set_third(line: Line, third: int, set_threshold: "Callable[[int, int, int], object]") -> None:
-    """Sets threshold 2 and leaves the others, which ``defer`` or the host may have changed."""
+def set_third(line: Line, third: int, set_threshold: "SetThreshold", quiet: bool = False) -> None:
+    """Sets threshold 2 and leaves the others, which ``defer`` or the host may have changed.
+
+    ``quiet``: without a mark. The plan of the next count moves it some times a second.
+    """
     first, second, now = gc.get_threshold()
     line.ours = third
     if now == third:
         return
     set_threshold(first, second, third)
-    recorder = probe.recorder_of_this_process()
+    recorder = None if quiet else probe.recorder_of_this_process()
     if recorder is not None:
         recorder.mark(layout.MARK_THRESHOLD, layout.MARK_FLAG_OURS, first, second, third)
 
 
-def aim(line: Line, set_threshold: "Callable[[int, int, int], object]", deferred: int = -1) -> None:
+def aim(line: Line, set_threshold: "SetThreshold", deferred: int = -1) -> None:
     """Rule 1's end: the budget for the thresholds in force, and threshold 2 for the budget.
 
     ``deferred`` is the host's threshold 0 while a ``defer`` region has put it to 0, else -1.
@@ -137,143 +194,63 @@ def aim(line: Line, set_threshold: "Callable[[int, int, int], object]", deferred
         line.budget = raised
         if raised > budget:
             write(layout.LINE_BUDGET_RAISED, line, raised)
-    set_third(line, max(0, (line.budget // 2) // period - 1), set_threshold)
+    line.limit = line.limit_without(0) if line.exhausted else line.limit_after(0)
+    plan(line, 0, 0, set_threshold, quiet=False)
 
 
-def make_callback(
-    line: Line,
-    freeze: "Callable[[], object]",
-    set_threshold: "Callable[[int, int, int], object]",
-    failed: "Callable[[BaseException], bool]",
-    froze: "Callable[[], object]",
-) -> "Callable[[str, dict[str, int]], None]":
-    """The collector's callback. ``froze`` tells the engine that something of ours is frozen."""
-    clock = time.monotonic_ns
-    cpu = time.thread_time_ns
-    objects = gc.get_objects
-    counts = gc.get_count
-    thresholds = gc.get_threshold
-    signum = moments.SIGNUM
-    begun = 0
+def plan(line: Line, old: int, passed: int, set_threshold: "SetThreshold", quiet: bool = True) -> None:
+    """When the oldest generation, which holds ``old`` objects now, is to be counted next.
 
-    def on_pass(phase: str, info: "dict[str, int]") -> None:
-        nonlocal begun
-        if info["generation"] != 2 or line.busy or line.broken or not line.active:
-            return
-        try:
-            if phase == "start":
-                begun = cpu()
-            elif begun:
-                now = cpu()
-                judge(now - begun, info)
-                begun = 0
-                own = cpu() - now
-                line.spent_ns += own
-                if own > line.longest_ns:
-                    line.longest_ns = own
-                if line.asked:
-                    line.asked = False
-                    if line.trip is not None:
-                        line.trip[signum]  # nothing may follow after which signals are looked for
-        except RecursionError:
-            begun = 0
-            line.lost += 1  # near the limit any call fails: this pass is not judged
-        except BaseException as error:
-            begun = 0
-            if failed(error):
-                give_up()
-
-    def give_up() -> None:
-        """What cannot happen has: the host gets its threshold back, and the record says so."""
-        line.broken = True
-        try:
-            first, second, _ = thresholds()
-            set_threshold(first, second, line.host[2])
-            write_plain(layout.LINE_SWITCHED_OFF, line.judged)
-        except Exception:
-            pass
-
-    def count(info: "dict[str, int]", took: int) -> int:
-        """Survivors of the pass, by count where that is cheap enough, else too many rather than too few."""
-        walked = info.get("candidates", -1)
-        if walked >= 0:
-            # What other threads have allocated since the pass began would be frozen with the rest.
-            return walked - info["collected"] + max(0, counts()[0])
-        fast = line.ns_fast or _NS_AT_FIRST
-        if took <= _COUNT_LIMIT * line.budget * max(line.ns_whole, 100.0):
-            survivors = len(objects())
-            walked = survivors + info["collected"]
-            if walked > 10_000 and (not line.ns_fast or took < line.ns_fast * walked):
-                line.ns_fast = max(took / walked, 1.0)
-            return survivors
-        line.estimated = True
-        return int(took / fast) + max(0, counts()[0])
-
-    def judge(took: int, info: "dict[str, int]") -> None:
-        at = clock()
-        line.judged += 1
-        first, second, now = thresholds()
-        if first and (now != line.ours or (first, second) != line.host[:2]):
-            line.ours = -1  # the host has set thresholds of its own: they are the ones to work with
-            aim(line, set_threshold)
-        if line.exhausted:
-            tell(took, info, at)
-            line.asked = True
-            return
-        line.estimated = False
-        survivors = count(info, took)
-        collected = info["collected"]
-        walked = survivors + collected
-        over = walked > line.budget + line.period()
-        yielded, before = collected > _YIELD * walked, line.yielded
-        line.yielded = yielded
-        if survivors <= line.budget // 2:
-            if over:
-                write(layout.LINE_OVER_GARBAGE, line, walked, at)
-            set_third(line, third(), set_threshold)
-        elif yielded or before:
-            if over:
-                write(layout.LINE_OVER_YIELD, line, walked, at)
-                set_third(line, line.host[2], set_threshold)
-        elif line.frozen + survivors > line.credit():
-            line.exhausted = True
-            write(layout.LINE_EXHAUSTED, line, survivors, at)
-            set_third(line, line.host[2], set_threshold)
-            line.asked = True
-        else:
-            freeze()
-            froze()
-            line.frozen += survivors
-            line.moves += 1
-            recorder = probe.recorder_of_this_process()
-            if recorder is not None:
-                recorder.mark(layout.MARK_FREEZE, layout.MARK_FLAG_OURS, -1)
-            write(layout.LINE_OVER_BURST if over else layout.LINE_MOVED, line, survivors, at)
-            set_third(line, third(), set_threshold)
-
-    def tell(took: int, info: "dict[str, int]", at: int) -> None:
-        """Without credit nothing depends on the survivors, so nobody counts them: a pass that may have
-        walked too much is marked, with what it walked by the time it took.
-        """
-        walked = info.get("candidates", -1)
-        most = walked if walked >= 0 else int(took / (line.ns_fast or _NS_AT_FIRST))
-        if most > line.budget + line.period():
-            guess = walked if walked >= 0 else int(took / max(line.ns_whole, 1.0))
-            write(layout.LINE_OVER_EXHAUSTED, line, guess, at)
-
-    def third() -> int:
-        return max(0, (line.budget // 2) // line.period() - 1)
-
-    return on_pass
+    It cannot reach the limit before ``room / P1`` gen-1 passes. A count takes about a tenth of the walk. Where
+    the limit is over the budget anyway it is made half as often after each that found nothing (else the counts
+    would cost what the walks did): before there is more than the credit allows to freeze, and without credit
+    after as many gen-1 passes as the host's own threshold 2 asks for.
+    Threshold 2 is set so that the interpreter makes its full pass right after that count if nobody stops it:
+    a callback that another tool has taken out leaves a collector that works.
+    """
+    period = line.period()
+    periods = max(1, (line.limit - old) // period)
+    if line.limit <= line.budget:
+        line.stride = 1
+    elif passed:
+        line.stride = min(2 * line.stride, 1 + line.credit() // period)
+        most = line.host[2] + 1 if line.exhausted else (line.credit() - line.frozen - old) // period - 1
+        periods = max(periods, min(line.stride, most))
+    line.look = passed + periods
+    set_third(line, line.look - 1, set_threshold, quiet)
 
 
 def measure(line: Line) -> int:
-    """F by count (10 to 30 ms a million objects): never in a callback. Restores the credit if it allows."""
+    """F by count (10 to 30 ms a million objects): never in a callback.
+
+    Restores the credit if it allows. Where at least half of what was frozen since the last count has died
+    without us, walking it was in vain: then the line waits, see ``Line.patient``.
+    """
     begun = time.monotonic_ns()
-    line.frozen = max(0, gc.get_freeze_count() - line.start - line.kept)
-    if line.exhausted and line.frozen <= line.credit() // 2:
+    spent = time.thread_time_ns()
+    before = line.frozen
+    frozen = max(0, gc.get_freeze_count() - line.start - line.kept)
+    line.frozen += frozen - before  # what another thread's pass has frozen meanwhile stays counted
+    since, line.since = line.since, 0
+    line.wants = False
+    line.measures += 1
+    restored = line.exhausted and line.frozen <= line.credit() // 2
+    enough = since >= min(line.needed * line.budget, 3 * line.credit() // 4)
+    waits = enough and 2 * (before - frozen) >= since and not line.patient
+    if restored:
         line.exhausted = False
-        write(layout.LINE_RESTORED, line, line.frozen, begun)
+    if waits:
+        line.patient = True
+    if (restored or waits) and not line.exhausted:
+        line.limit = line.limit_after(0)
+        if line.look != NO_LOOK:
+            line.look = 0
+    spent = time.thread_time_ns() - spent
+    line.patience = 1 if restored or waits else min(2 * line.patience, _MOST_PATIENCE)
+    line.not_before = time.monotonic_ns() + SHARE * line.patience * spent
+    write(layout.LINE_RESTORED if restored else layout.LINE_MEASURED, line, line.frozen, begun)
+    if waits:
+        write(layout.LINE_WAITS, line, before - frozen)
     return line.frozen
 
 

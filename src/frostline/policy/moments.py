@@ -30,6 +30,8 @@ _entered = 0
 #: What the engine wants done in an idle moment, and whether there is anything to do.
 _due: "Callable[[], bool] | None" = None
 _act: "Callable[[], object] | None" = None
+#: Called where the program's own code has just ended a piece of work: a short act may be done there.
+_safe: "Callable[[], object] | None" = None
 #: Until when an event loop has been asked to call back; a loop that was closed meanwhile never will.
 _waiting = 0.0
 
@@ -46,6 +48,8 @@ def leave() -> None:
     global _open
     if _open > 0:
         _open -= 1
+    if _safe is not None:
+        guarded(_safe)
     if _open == 0 and _due is not None:
         _settle(_due)
 
@@ -110,15 +114,23 @@ def wanted() -> bool:
 
 def forget() -> None:
     """No policy any more: nothing is due in idle moments, and the signal is the host's again."""
-    global _due, _act, _handler
-    _due = _act = _handler = None
+    global _due, _act, _safe, _handler
+    _due = _act = _safe = _handler = None
     if _signal.getsignal(SIGNUM) is _on_signal:
         _signal.signal(SIGNUM, _previous if _previous is not None else _signal.SIG_DFL)
+
+
+def at_safe_points(act: "Callable[[], object] | None") -> None:
+    """``act`` is called at the end of each request, in its thread, outside of any pass. It must be cheap."""
+    global _safe
+    _safe = act
 
 
 def now() -> bool:
     """The program says that this is an idle moment. Whether anything was done."""
     if _open or _due is None or _act is None or not _due():
+        if _safe is not None:
+            guarded(_safe)
         return False
     return guarded(_act)
 

@@ -17,6 +17,23 @@ _GENERATIONS = 8
 _TOLD_BY = {1: "by the program", 2: "told", 3: "by an integration"}
 
 
+class Line(NamedTuple):
+    """What ``follow`` is doing in a process, from its live words."""
+
+    #: In words: following, waiting, credit exhausted.
+    state: str
+    exhausted: bool
+    #: B, objects that a full pass may walk.
+    budget: int
+    #: H, objects that the last walk of the whole heap kept.
+    kept: int
+    #: F, objects frozen since, deaths since the last count not counted.
+    frozen: int
+    alpha: float
+    #: Objects in the oldest generation at which the next full pass is made.
+    limit: int
+
+
 class Row(NamedTuple):
     """One process."""
 
@@ -32,6 +49,8 @@ class Row(NamedTuple):
     thresholds: str
     freeze: str
     boundary: str
+    #: None where ``follow`` is not in force, or its boundary has not come.
+    line: "Line | None"
 
 
 class Overview(NamedTuple):
@@ -158,6 +177,7 @@ def _row(
         known,
         _boundary(known, answers.get(pid), helper, alive),
         _inherits(known, everyone),
+        _line(words),
     )
 
 
@@ -191,6 +211,7 @@ def _row_of_series(paths: list[str], this_boot: bool, everyone: _Series) -> Row:
             known,
             "",
             False,
+            None,
         )
     alive = _alive(header.pid, header.process_start, this_boot)
     return _made(
@@ -205,6 +226,22 @@ def _row_of_series(paths: list[str], this_boot: bool, everyone: _Series) -> Row:
         known,
         _boundary(known, None, Note(), alive),
         _inherits(known, everyone),
+        _line(segments.read_words(paths[0])),
+    )
+
+
+def _line(words: "dict[str, int] | None") -> "Line | None":
+    if words is None or not words["line_state"]:
+        return None
+    state = words["line_state"]
+    return Line(
+        dict(meanings.LINE_STATES).get(state, f"state {state}").partition(":")[0],
+        state == layout.LINE_STATE_EXHAUSTED,
+        words["line_budget"],
+        words["line_kept"],
+        words["line_frozen"],
+        words["line_alpha"] / 1000,
+        words["line_limit"],
     )
 
 
@@ -220,6 +257,7 @@ def _made(
     known: facts.Facts,
     boundary: str,
     inherits: bool,
+    line: "Line | None",
 ) -> Row:
     version = known.header.hexversion if known.header else 0
     python = f"{version >> 24}.{version >> 16 & 255}.{version >> 8 & 255}" if version else ""
@@ -250,6 +288,7 @@ def _made(
         thresholds,
         freeze,
         boundary,
+        line,
     )
 
 
