@@ -27,6 +27,7 @@ from frostline.analysis.steps import (
     steps_of,
 )
 from frostline.analysis.threads import outside_main
+from frostline.analysis.triggers import forecast
 from frostline.analysis.verdict import decide
 from frostline.analysis.walked import HeapModel
 from frostline.format.naming import process_name, process_role
@@ -190,6 +191,7 @@ def _process(
         wrapped=marks.named(series, fmt.MARK_WRAPPED),
         lost_passes=_lost(series, "passes", at_attach, at_close),
         lost_spans=_lost(series, "spans", None, None),
+        forecast=forecast(series, pauses),
         launched=(),
         pauses=pauses,
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 from frostline.analysis.frozen import Frozen
 from frostline.analysis.pauses import Pauses
 from frostline.analysis.threads import ThreadPasses
+from frostline.analysis.triggers import Forecast
 from frostline.recording import Loss, Run, Series
 
 
@@ -79,6 +80,8 @@ class FullPass:
     tid: int
     counts: tuple[int, int, int]
     thresholds: tuple[int, int, int]
+    #: Why an automatic one started: a rule of ``triggers``.
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -251,6 +254,8 @@ class ProcessReport:
     wrapped: tuple[str, ...]
     lost_passes: int
     lost_spans: int
+    #: The next full pass, None where the counts cannot say.
+    forecast: Forecast | None
     #: The command of the ``frostline run`` that it descends from, as far as is known.
     launched: tuple[str, ...]
     #: One entry a pass, in the order of ``series.passes``.

@@ -8,6 +8,7 @@ from frostline import format as fmt
 from frostline.analysis.intervals import quantiles, union
 from frostline.analysis.model import FullPass, GenerationStats, Walked
 from frostline.analysis.pauses import Pauses
+from frostline.analysis.triggers import reason
 from frostline.analysis.walked import HOW_EXACT, HOW_FULL, HOW_YOUNG, HeapModel, heap_model
 from frostline.recording import Series
 from frostline.recording.layout import Array, Int64
@@ -179,6 +180,7 @@ def full_passes(series: Series, pauses: Pauses) -> tuple[FullPass, ...]:
                 tid=int(row["tid"]),
                 counts=(int(row["count0"]), int(row["count1"]), int(row["count2"])),
                 thresholds=(int(row["threshold0"]), int(row["threshold1"]), int(row["threshold2"])),
+                why=reason(series, pauses, int(i)),
             )
         )
     return tuple(found)

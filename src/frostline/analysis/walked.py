@@ -10,10 +10,11 @@ Before 3.15 the interpreter does not say. What it does count is *net* container 
   parent's sum; freeze sets it to nothing, thaw gives it back; a freeze that was counted
   corrects it. Deaths while count0 is zero are not counted by CPython, so a program that churns
   is overestimated; an estimate which would mean that the collector walked faster than any
-  does (under so many ns an object) is discarded as unsound, and "unknown" is said. And CPython
-  starts a full pass by itself only when what gen-1 passes have left since the last one is at least
-  a quarter of what that one left: so an automatic pass walks at most five times the former, and
-  what is younger. What an estimate was too high by is taken off all that follow.
+  does (under so many ns an object) is discarded as unsound, and "unknown" is said; what it was too
+  high by is taken off all that follow. That CPython starts a full pass only when what gen-1 passes
+  have left is a quarter of the last one bounds nothing: of those survivors only net growth is known,
+  and where a new object replaces an old one there are many more (a quarter of what was walked was
+  printed as "at most" by that rule).
 """
 
 from __future__ import annotations
@@ -30,8 +31,6 @@ from frostline.recording.layout import Array, Int64
 FASTEST = np.array((5, 5, 12), np.int64)
 #: A recording that missed at most this many young passes saw the interpreter from its start.
 FEW_PASSES_BEFORE = 40
-
-_NO_BOUND = np.iinfo(np.int64).max
 
 HOW_EXACT = "as the interpreter says"
 HOW_YOUNG = "net container allocations, from gc.get_count() at the pass's start"
@@ -88,7 +87,7 @@ def heap_model(series: Series, parent: HeapModel | None, alone: Int64) -> HeapMo
     middle = np.flatnonzero((generation == 1) & ~exact)
     place = np.searchsorted(older, middle) - 1
     since = np.where(place >= 0, grown[older[np.maximum(place, 0)]] if len(older) else 0, 0)
-    reached = place >= 0 if not _from_start(series) else np.ones(len(middle), bool)
+    reached = place >= 0 if not from_start(series) else np.ones(len(middle), bool)
     estimate = count0[middle] + np.maximum(before[middle] - since, 0)
     walked[middle[reached]] = estimate[reached]
 
@@ -106,8 +105,7 @@ def heap_model(series: Series, parent: HeapModel | None, alone: Int64) -> HeapMo
     if base is None:
         # Nothing is known of what was there before; at a freeze the sum begins anew, at 0.
         size[~_since_freeze(series, start)] = -1
-    quarter = _quarter_rule(series, walked, grown, full)
-    walked[full] = _tightened(size, start, alone[full], quarter, [at for at, _, _ in shifts[1:]])
+    walked[full] = _tightened(size, start, alone[full], [at for at, _, _ in shifts[1:]])
     walked = _corrected_by_freeze(series, walked, exact)
     walked = _plausible(walked, exact, alone, generation)
     if base is None:
@@ -126,34 +124,7 @@ def _since_freeze(series: Series, times: Int64) -> Array:
     return found
 
 
-def _quarter_rule(series: Series, walked: Int64, grown: Int64, full: Int64) -> Int64:
-    """The most that each full pass can have walked by the rule that started it; _NO_BOUND for none.
-
-    long_lived_pending >= long_lived_total // 4 at an automatic pass; pending is what the gen-1 passes
-    since the last full pass left over, total what that pass left.
-    """
-    passes = series.passes
-    generation = passes["generation"]
-    left = np.where(generation == 1, walked - passes["collected"], 0)
-    unknown = np.concatenate((np.zeros(1, np.int64), np.cumsum((generation == 1) & (walked < 0))))
-    pending = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.maximum(left, 0))))
-    older = np.flatnonzero(generation >= 1)
-    bounds = np.full(len(full), _NO_BOUND, np.int64)
-    asked = fmt.PASS_EXPLICIT | fmt.PASS_FROSTLINE | fmt.PASS_DISABLED
-    known = -1 if _from_start(series) else None
-    for i, at in enumerate(full):
-        since, known = known, int(at)
-        record = passes[at]
-        automatic = not record["flags"] & asked and 0 < record["threshold0"] < record["count0"]
-        if since is None or not automatic or unknown[at] != unknown[since + 1]:
-            continue
-        last = older[np.searchsorted(older, at) - 1] if len(older) and older[0] < at else -1
-        young = max(0, int(grown[at - 1] - (grown[last] if last >= 0 else 0)) if at else 0)
-        bounds[i] = 5 * (pending[at] - pending[since + 1]) + 8 + young + max(0, int(record["count0"]))
-    return bounds
-
-
-def _tightened(size: Int64, start: Int64, alone: Int64, quarter: Int64, shifts: list[int]) -> Int64:
+def _tightened(size: Int64, start: Int64, alone: Int64, shifts: list[int]) -> Int64:
     """What a pass was too quick to have walked was not there: nor is it in what came later.
 
     CPython does not count the deaths of what outlived its first pass, so the sum only ever grows;
@@ -169,9 +140,6 @@ def _tightened(size: Int64, start: Int64, alone: Int64, quarter: Int64, shifts: 
         if size[i] < 0:
             continue
         value = max(0, int(size[i]) - excess)
-        if value > quarter[i]:
-            excess += value - int(quarter[i])
-            value = int(quarter[i])
         if value > 1000 and value > bound[i]:
             excess += value - int(bound[i])
             value = -1
@@ -185,7 +153,7 @@ def _plausible(walked: Int64, exact: Array, alone: Int64, generation: Array) -> 
     return np.where(too_fast, -1, walked)
 
 
-def _from_start(series: Series) -> bool:
+def from_start(series: Series) -> bool:
     """Whether almost nothing happened in the interpreter before the recording."""
     for mark in series.marks:
         if mark.kind == fmt.MARK_FORKED:
@@ -199,7 +167,21 @@ def _base(series: Series, parent: HeapModel | None) -> tuple[int, int] | None:
     """(objects tracked, objects frozen) when the series began, or None if unknown."""
     if any(mark.kind == fmt.MARK_FORKED for mark in series.marks):
         return parent.at(series.series) if parent is not None else None
-    return (0, 0) if _from_start(series) else None
+    return _counted(series) or ((0, 0) if from_start(series) else None)
+
+
+def _counted(series: Series) -> tuple[int, int] | None:
+    """The same from what was counted at attach, less what the first pass's count 0 will add again."""
+    attached = next((mark for mark in series.marks if mark.kind == fmt.MARK_ATTACH), None)
+    if attached is None or attached.values[1] <= 0:
+        return None
+    state: dict[int, tuple[int, ...]] = {}
+    for mark in series.marks:  # the first of each: the same is written at close
+        if mark.kind == fmt.MARK_STATE and mark.time >= attached.time:
+            state.setdefault(mark.values[0], mark.values)
+    if 0 not in state or 4 not in state or state[0][4] < 0:
+        return None
+    return max(0, attached.values[1] - 1 - state[0][4]), max(0, state[4][1])
 
 
 def _freezes(series: Series, base: tuple[int, int], grown: Int64) -> tuple[tuple[int, int, int], ...]:

@@ -204,7 +204,8 @@ MARK_KINDS = (
     (
         MARK_ATTACH,
         "attach",
-        "recording begins; a = ns that the process had lived, where it was attached to, else 0",
+        "recording begins; a = ns that the process had lived, where it was attached to, else 0;"
+        " b = objects tracked and not frozen then + 1, 0 if not counted",
     ),
     (MARK_CLOSE, "close", "recording ends in an orderly way"),
     (MARK_FORK, "fork", "this process forked (parent's side)"),

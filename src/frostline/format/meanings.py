@@ -32,6 +32,7 @@ HISTORY = (
         1,
         "since then: live words line_* and line marks 13 to 15, what the policy follow is doing; 0 in older files",
     ),
+    (1, "since then: the attach mark's b, 0 before, tells how many objects were tracked"),
 )
 
 TEXT_KEYS = (

@@ -90,7 +90,8 @@ class Recorder:
             return
         gc.callbacks.insert(0, self.on_collection)
         self.frozen_at_attach = gc.get_freeze_count()
-        self.mark(layout.MARK_ATTACH, a=age)
+        # 5 us a thousand objects, once: from here on net growth says how large the heap is.
+        self.mark(layout.MARK_ATTACH, a=age, b=len(gc.get_objects()) + 1)
         self._state(0, self.frozen_at_attach)
         self.look_around()
 

@@ -11,7 +11,7 @@ from frostline.analysis.walked import HOW_FULL
 from frostline.report.blocks import Block, Line, Table
 from frostline.report.freezing import freezing
 from frostline.report.threads import threads
-from frostline.report.words import number, seconds, sentence, short_paths, verdict_of, walked
+from frostline.report.words import forecast_words, number, seconds, sentence, short_paths, verdict_of, walked
 
 #: Rows shown of what can be long; ``--csv`` and ``--json`` have them all.
 SHOWN_LABELS = 5
@@ -271,7 +271,7 @@ def _full(analysis: Analysis) -> Iterator[Block]:
             process.name,
             f"{(p.start - analysis.start) / 1e9:.3f}",
             number(p.pause),
-            p.kind,
+            p.why if p.why else p.kind,
             walked(p.walked),
             f"{p.reclaimed:,}",
             short_paths(f"{p.file}:{p.line}") if p.file and p.kind != FROSTLINE else "",
@@ -281,6 +281,9 @@ def _full(analysis: Analysis) -> Iterator[Block]:
     columns = ("process", "at s", "pause ms", "why", "walked", "reclaimed", "trigger (not the cause)")
     title = f"Full passes: the {len(rows)} longest of {len(passes):,}"
     yield Table(title, columns, rows, frozenset((1, 2, 4, 5)), ("at s", "trigger (not the cause)"))
+    for process in analysis.processes:
+        if process.forecast is not None:
+            yield Line(f"Next in {process.name}: {forecast_words(process.forecast)}", "quiet", indent=2)
 
 
 def _explicit(analysis: Analysis) -> Iterator[Block]:

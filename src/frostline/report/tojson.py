@@ -67,6 +67,7 @@ def _process(process: ProcessReport, floor: int) -> dict[str, Any]:
         "lost_spans": process.lost_spans,
         "generations": [_generation(g) for g in process.generations],
         "full_passes": [asdict(one) for one in process.full_passes],
+        "forecast": asdict(process.forecast) if process.forecast else None,
         "call_sites": [asdict(one) for one in process.call_sites],
         "unseen_explicit": {"passes": process.unseen_explicit, "total": process.unseen_explicit_total},
         "threads": [asdict(one) for one in process.threads],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from frostline.analysis import LongStep, Walked
+from frostline.analysis.triggers import Forecast
 from frostline.analysis.verdict import milliseconds as ms
 
 #: Up to the folder of the installed packages, or else of the standard library.
@@ -48,3 +49,15 @@ def verdict_of(step: LongStep, floor: int) -> str:
     if step.overlap > floor:
         return f"{ms(step.overlap)} of it are passes ({100 * step.overlap / step.excess:.0f} % of the excess)"
     return "not the collector"
+
+
+def forecast_words(forecast: Forecast) -> str:
+    when = f", {forecast.seconds:,.1f} s at the recent rate" if forecast.seconds is not None else ""
+    checked = "never checked: no full pass came by itself before"
+    if forecast.error is not None:
+        times = "once" if forecast.tried == 1 else f"{forecast.tried:,} times"
+        checked = f"made {times} before, it was off by {forecast.error:.1%} (median)"
+    return (
+        f"after {forecast.allocations:,} net container allocations{when}; it waits for the "
+        f"{forecast.rule} ({checked})"
+    )
