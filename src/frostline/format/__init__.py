@@ -201,12 +201,7 @@ MARK_DEAD_COLLECTOR = 20
 MARK_FORKED = 21
 MARK_LINE = 22
 MARK_KINDS = (
-    (
-        MARK_ATTACH,
-        "attach",
-        "recording begins; a = ns that the process had lived, where it was attached to, else 0;"
-        " b = objects tracked and not frozen then + 1, 0 if not counted",
-    ),
+    (MARK_ATTACH, "attach", "recording begins; a = ns lived before (attached to), b = objects tracked + 1"),
     (MARK_CLOSE, "close", "recording ends in an orderly way"),
     (MARK_FORK, "fork", "this process forked (parent's side)"),
     (MARK_EXEC, "exec", "this process replaces its program"),
