@@ -56,6 +56,7 @@ KNOWN = {
         "billiard.pool",
     ),
     "pools": ("multiprocessing.pool", "concurrent.futures.process"),
+    "ray": ("ray._private.function_manager", "ray.serve._private.replica"),
     "torch": ("torch.utils.data._utils.worker",),
     "dynamo": (
         "dynamo._core",
