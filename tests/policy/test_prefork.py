@@ -104,6 +104,9 @@ def test_many_forks_walk_the_heap_once_and_starve_nothing(interpreter: Interpret
             pid = os.fork()
             if pid == 0: os._exit(0)
             os.waitpid(pid, 0)
+        fork(); once = gc.get_freeze_count()
+        for _ in range(5): fork()
+        assert gc.get_freeze_count() == once            # too little is new: counters and all stay
         for _ in range(100):
             fork()
             Worker()                                    # garbage at once
