@@ -118,6 +118,16 @@ def test_a_program_that_tells_the_boundary_itself_needs_no_url(tmp_path: Path) -
     assert with_command(tmp_path, process).command == "frostline run --policy freeze -- serve"
 
 
+def test_a_server_that_was_attached_to_is_frozen_as_it_runs(tmp_path: Path) -> None:
+    """At 3 a.m. nobody restarts it for a policy, and its start-up is not in the recording."""
+    process = stock(STAYS)
+    process.add_mark(fmt.MARK_ATTACH, 0, a=3600 * S)
+    (one,) = [a for a in analysed(tmp_path, process).advice if a.command.startswith("frostline freeze")]
+    assert one.command == f"frostline freeze {process.pid} --tree"
+    assert "Freeze it as it runs, which collects nothing before" in one.text
+    assert "Freeze it at the end of start-up: " not in one.text
+
+
 # --- policies in force ----------------------------------------------------------------------
 def follows(policy: str = "follow") -> Process:
     process = Process(hexversion=0x030F00F0, text=[("policy", policy)])

@@ -79,12 +79,13 @@ def test_what_was_scheduled_and_ran_late_is_automatic(folder: Path, interpreter:
         import ctypes, gc
         keep = []
         first, second = gc.get_threshold()[:2]
-        for i in range(80):
+        for i in range(160):
             if gc.get_count()[1] > second:
                 # Lists that are made and freed in one C call.
                 next(map(len, map(list, [map(list, [()] * (3 * first))])))
             else:
-                keep.append([[] for _ in range(first + 1)])
+                # Less than a pass takes, so that the counts are looked at before the next one is due.
+                keep.append([[] for _ in range(first // 2)])
         gc.collect(1)
         gc.collect(1)
         ctypes.pythonapi.PyGC_Collect.argtypes = ()

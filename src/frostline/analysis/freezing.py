@@ -148,6 +148,11 @@ def freeze(processes: tuple[ProcessReport, ...], never: str = "", came: str = ""
         )
     elif all(g.process.frozen_since for g in gains):
         text += "It was frozen only after them. Freeze it at the end of start-up: "
+    elif attached(most) and not most.launched:
+        text += (
+            "Freeze it as it runs, which collects nothing before, so garbage of now is frozen too; at its "
+            "next start do it at the end of start-up, by frostline run --policy freeze: "
+        )
     else:
         text += "Freeze it at the end of start-up: "
     if automatic:
@@ -181,7 +186,14 @@ def freeze(processes: tuple[ProcessReport, ...], never: str = "", came: str = ""
     )
 
 
+def attached(process: ProcessReport) -> bool:
+    """Whether its recording began by ``frostline attach``, on a server that ran already."""
+    return any(m.kind == fmt.MARK_ATTACH and m.values[0] > 0 for m in process.series.marks)
+
+
 def _freeze_command(process: ProcessReport, kind: str, gain: _Gain, when: str) -> str:
+    if attached(process) and not process.launched:
+        return f"frostline freeze {process.pid} --tree"
     policy = policy_text(kind, gain.passes[-1].thresholds)
     return f"frostline run --policy {policy}{when} -- {command(process)}"
 
