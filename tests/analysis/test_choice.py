@@ -108,6 +108,18 @@ def test_where_it_is_never_idle_follow_gains_nothing(tmp_path: Path) -> None:
     assert "No moment was idle, so follow would gain nothing over freeze" in one.text
 
 
+def test_passes_that_reclaim_a_good_part_are_not_for_follow(tmp_path: Path) -> None:
+    """Its rule leaves such passes alone: the line would never move."""
+    process = Process(hexversion=0x030F00F0, text=[("policy", "freeze")])
+    boundary(process, 4 * S)
+    served(process, step=1 * S, took=500 * MS)
+    middle(process, 40)
+    walks(process, [600_000] * 4, collected=90_000)
+    found = advice(tmp_path, process)
+    assert "follow would leave them alone, since each reclaims a good part of what it walks" in found[0].text
+    assert "Find what makes those cycles" in found[0].text and not found[0].command
+
+
 def test_two_passes_do_not_show_growth(tmp_path: Path) -> None:
     assert "--policy freeze " in with_command(tmp_path, stock([400_000, 900_000])).command
 
@@ -148,6 +160,30 @@ def test_a_line_that_never_moved_is_a_freeze(tmp_path: Path) -> None:
     assert one.text.startswith("policy follow gains nothing here over a simpler one: in python (pid 4711)")
     assert "the line never moved" in one.text
     assert one.command == "frostline run --policy freeze -- serve"
+
+
+def test_a_line_that_never_moved_although_full_passes_matter(tmp_path: Path) -> None:
+    process = follows()
+    walks(process, [600_000] * 4, collected=90_000)
+    one = with_command(tmp_path, process)
+    assert "full passes reclaim a good part of what they walk (360,000 objects)" in one.text
+    assert "--policy freeze -- " in one.command
+    whole(process, 35 * S, 300_000)
+    (tmp_path / "b").mkdir()
+    one = with_command(tmp_path / "b", process)
+    assert "1 walk of the whole heap took 80 ms, and the line never moved" in one.text
+
+
+def test_what_rare_full_passes_would_hold_keeps_follow(tmp_path: Path) -> None:
+    process = follows()
+    moved(process)
+    for one in process.passes:
+        if one.get("candidates") == 20_000:
+            one["collected"] = 6_000
+    whole(process, 20 * S, 900)
+    process.marks[-1]["c"] = 80_000
+    (text,) = [a.text for a in advice(tmp_path, process) if a.text.startswith("policy follow is right here")]
+    assert "rare full passes would hold about 240,000 objects that they reclaim now" in text
 
 
 @pytest.mark.parametrize(("reclaimed", "keeps"), [(900, False), (40_000, True)])

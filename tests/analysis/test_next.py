@@ -103,3 +103,4 @@ def test_young_passes_that_take_much_of_the_time_get_advice(tmp_path: Path, each
     if told:
         assert young[0].command == "frostline run --policy tune:50000,20,100 -- uvicorn app:app"
         assert "frostline.defer()" in young[0].text and "up to 40 ms" in young[0].text
+        assert "The price: dead cycles hold up to 50,000 objects until a young pass" in young[0].text

@@ -58,8 +58,8 @@ def advise(
     found += [advice for advice in both if advice is not None]
     if explicit is None or WORTH not in explicit.text:
         found += _on_failure(processes)
-    found += thresholds(processes, options, came)
     found += in_force(processes, came)
+    found += thresholds(processes, options, came)
     if not found and processes:
         found.append(_nothing(processes))
     if verdict.kind == CANNOT_TELL and processes and not verdict.steps + verdict.requests:

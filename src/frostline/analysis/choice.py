@@ -88,6 +88,12 @@ def choose(process: ProcessReport, passes: list[FullPass], since: int, is_frozen
         return Choice(THRESHOLDS, why, price_of_thresholds(process, reclaimed, since, passes))
     dies = f"{growth}, and " if growth else ""
     dies += f"cycles in it die late (full passes reclaimed {reclaimed:,} objects)"
+    if _yields(passes, is_frozen):
+        why = (
+            f"{dies}: they do work that is needed, and follow would leave them alone, since each reclaims a "
+            "good part of what it walks. Find what makes those cycles"
+        )
+        return Choice(FREEZE, why, "each full pass walks what grew since the freeze")
     idle = idle_share(process, since)
     if idle < IDLE:
         why = (
@@ -104,6 +110,15 @@ def choose(process: ProcessReport, passes: list[FullPass], since: int, is_frozen
         f"({milliseconds(longest)}). It needs frostline.request() or frostline.idle() to know of idle moments"
     )
     return Choice(FOLLOW, why, price)
+
+
+def _yields(passes: list[FullPass], is_frozen: bool) -> bool:
+    """Whether most full passes over what is not frozen reclaim too much for ``follow`` to move its line."""
+    known = [p for p in passes if p.walked.value]
+    # What a freeze at the end of start-up would have taken out of them.
+    base_ = 0 if is_frozen else min((p.walked.value or 0 for p in known), default=0)
+    much = sum(p.reclaimed > DIED * max(1, (p.walked.value or 0) - base_) for p in known)
+    return 2 * much > len(known)
 
 
 def grew(passes: list[FullPass]) -> str:

@@ -248,8 +248,8 @@ def thresholds(processes: tuple[ProcessReport, ...], options: Options, came: str
     if still:
         total, process, passes = max(still, key=lambda one: one[0])
         found += _still(process, passes, total, serving_since(process, processes), options, came)
-    found += _young(processes, options)
-    found += _many_young(processes)
+    found += _young(processes, options, came)
+    found += _many_young(processes, came)
     return found
 
 
@@ -301,7 +301,7 @@ def _froze_early(process: ProcessReport, since: int, worst: FullPass) -> bool:
     return at is not None and 2 * at[0] >= worst.walked.value
 
 
-def _many_young(processes: tuple[ProcessReport, ...]) -> list[Advice]:
+def _many_young(processes: tuple[ProcessReport, ...], came: str) -> list[Advice]:
     """Young passes alone take much of the time: of a program that builds much at once."""
     worst: tuple[float, ProcessReport, int] | None = None
     for process in processes:
@@ -318,9 +318,20 @@ def _many_young(processes: tuple[ProcessReport, ...]) -> list[Advice]:
     longest = milliseconds(young_longest(process, serving_since(process, processes)))
     text = (
         f"{count:,} young passes take {100 * share:.1f} % of the time of {process.name}, up to {longest}: "
-        "it makes many objects at once. Make them rarer, or put what makes them under frostline.defer()"
+        "it makes many objects at once. Make them rarer, or put what makes them under frostline.defer(). "
+        "The price: dead cycles hold up to 50,000 objects until a young pass, which then walks as many"
     )
-    return [Advice(text, f"frostline run --policy tune:50000,20,100 -- {command(process)}")]
+    return [Advice(text, _tuned(process, (50_000, 20, 100), came))]
+
+
+def _tuned(process: ProcessReport, new: tuple[int, int, int], came: str) -> str:
+    """The command that sets thresholds, and keeps the policy that is in force."""
+    kind = process.policy.partition(",")[0].partition(":")[0]
+    if kind in ("freeze", "follow", "prefork"):
+        policy = f"{kind},thresholds={'/'.join(map(str, new))}{when_ready(process, came)}"
+    else:
+        policy = f"tune:{','.join(map(str, new))}"
+    return f"frostline run --policy {policy} -- {command(process)}"
 
 
 def _threshold0(process: ProcessReport) -> int:
@@ -329,7 +340,7 @@ def _threshold0(process: ProcessReport) -> int:
     return set_to[-1] if set_to else state.thresholds[0] if state and state.thresholds else 0
 
 
-def _young(processes: tuple[ProcessReport, ...], options: Options) -> list[Advice]:
+def _young(processes: tuple[ProcessReport, ...], options: Options, came: str) -> list[Advice]:
     """A threshold 0 so high that young passes became the long ones."""
     worst: tuple[int, ProcessReport, int] | None = None
     for process in processes:
@@ -343,6 +354,7 @@ def _young(processes: tuple[ProcessReport, ...], options: Options) -> list[Advic
     text = (
         f"with threshold 0 at {first:,}, young passes of {process.name} take up to "
         f"{milliseconds(longest)}: each walks that many new objects. "
-        "Lower threshold 0 and keep threshold 2 high"
+        "Lower threshold 0 and keep threshold 2 high. The price: young passes come more often, and cycles "
+        "that outlive two of them are held until a full pass"
     )
-    return [Advice(text, f"frostline run --policy tune:700,10,{RARE} -- {command(process)}")]
+    return [Advice(text, _tuned(process, (700, 10, RARE), came))]

@@ -10,9 +10,13 @@ from frostline.analysis.choice import (
     FOLLOW,
     FREEZE,
     GREW,
+    HELD,
+    QUARTER,
     THRESHOLDS,
+    held_by_thresholds,
     policy_text,
     price_of_thresholds,
+    rounded,
 )
 from frostline.analysis.freezing import command, negligible, useless, when_ready
 from frostline.analysis.model import Advice, FullPass, ProcessReport
@@ -137,9 +141,7 @@ def _follow(process: ProcessReport) -> _Need | None:
     matter = not negligible(longest, sum(p.pause for p in host), process.wall)
     planned = [walk for walk in story.planned if walk.moved]
     if not line.moves:
-        if line.exhausted and not planned:
-            return _Need(process, FREEZE, f"in {name} {_never_idle(process)}")
-        return None if matter else _Need(process, FREEZE, f"in {name} the line never moved: its heap stays")
+        return _still_line(process, matter)
     froze = f"in {name} the line moved {_times(line.moves)} and froze {line.moved:,} objects"
     judged, reclaimed = sum(walk.moved for walk in planned), sum(walk.reclaimed for walk in planned)
     took = milliseconds(sum(walk.took for walk in planned))
@@ -149,7 +151,12 @@ def _follow(process: ProcessReport) -> _Need | None:
         judged, reclaimed, walks = line.moved, last.reclaimed, "the full pass after the thaw"
     found = f"{froze}, and {walks} reclaimed {reclaimed:,} objects in all"
     if judged and reclaimed <= DIED * judged:
-        return _Need(process, THRESHOLDS, found)
+        late = sum(p.reclaimed for p in host)
+        held = held_by_thresholds(process, late, story.since)
+        kept = max((f.objects or 0 for f in story.freezes), default=0)
+        if held <= (kept // QUARTER or HELD):
+            return _Need(process, THRESHOLDS, found)
+        found += f", but rare full passes would hold about {rounded(held)} objects that they reclaim now"
     if judged:
         ran = f", while the longest full pass since the boundary took {milliseconds(longest)}"
         return _Need(process, FOLLOW, f"{found}{ran if longest else ''}")
@@ -161,6 +168,26 @@ def _follow(process: ProcessReport) -> _Need | None:
         "collect at the end, and the next report says whether a simpler policy does as well"
     )
     return _Need(process, UNKNOWN, why)
+
+
+def _still_line(process: ProcessReport, matter: bool) -> _Need | None:
+    """The line never moved: its heap stays, or it is not for ``follow``."""
+    story, name = process.frozen, process.name
+    walks = story.planned
+    if walks:
+        took = milliseconds(sum(walk.took for walk in walks))
+        times = f"{len(walks):,} {'walk' if len(walks) == 1 else 'walks'} of the whole heap took {took}"
+        return _Need(process, FREEZE, f"in {name} {times}, and the line never moved")
+    if story.line.exhausted:
+        return _Need(process, FREEZE, f"in {name} {_never_idle(process)}")
+    if not matter:
+        return _Need(process, FREEZE, f"in {name} the line never moved: its heap stays")
+    reclaimed = sum(p.reclaimed for p in process.while_frozen)
+    why = (
+        f"in {name} the line never moved, since full passes reclaim a good part of what they walk "
+        f"({reclaimed:,} objects): that is work that is needed. Find what makes those cycles"
+    )
+    return _Need(process, FREEZE, why)
 
 
 def _after_thaw(process: ProcessReport) -> FullPass | None:
