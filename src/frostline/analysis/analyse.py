@@ -138,7 +138,8 @@ def _process(
     ready = session.ready[1] if session.ready else 0
     # The first boundary: a model that is added later does not begin the serving anew.
     serving = min(boundaries, default=0) or (ready if start <= ready <= stop else 0)
-    serving = serving or first_step(series, steps.labels)
+    # Who is attached to serves already: its start-up is not in the recording.
+    serving = serving or (start if marks.attached_after(series) else first_step(series, steps.labels))
     story = frozen(series, stop)
     longest, longest_text = longest_from(series, pauses, 0)
     serving_longest, serving_text = longest_from(series, pauses, serving or stop)

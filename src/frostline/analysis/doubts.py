@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from frostline import format as fmt
+from frostline.analysis.events import attached_after
 from frostline.analysis.frozen import PROGRAM
 from frostline.analysis.model import Doubt, FullPass, MissedProcess, ProcessReport
 from frostline.analysis.verdict import milliseconds, some
@@ -35,6 +36,17 @@ def doubts(
                 "processes-missed",
                 f"{_counted(len(python), 'Python process was', 'Python processes were')} not recorded: what "
                 f"{'it waits for or causes' if len(python) == 1 else 'they wait for or cause'} is not here",
+            )
+        )
+    late = {p.name: attached_after(p.series) for p in processes}
+    if any(late.values()):
+        longest = max(late.values()) / 1e9
+        names = [name for name, age in late.items() if age]
+        found.append(
+            Doubt(
+                "attached-late",
+                f"{some(names)}: attached to while running, up to {longest:,.0f} s after the start. Passes "
+                "before that, start-up's among them, are not in the recording",
             )
         )
     lost = sum(p.lost_passes for p in processes)

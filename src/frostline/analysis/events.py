@@ -119,6 +119,11 @@ def state(series: Series, closing: bool) -> State | None:
     )
 
 
+def attached_after(series: Series) -> int:
+    """ns that the process had lived when `frostline attach` came; 0 for one recorded from its start."""
+    return max((mark.values[0] for mark in series.marks if mark.kind == fmt.MARK_ATTACH), default=0)
+
+
 def events(series: Series) -> tuple[Event, ...]:
     """What happened to the collector and the process, in order, in words."""
     found: list[Event] = []

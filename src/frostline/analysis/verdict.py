@@ -286,7 +286,9 @@ def _cannot_tell(
     if lost:
         has = "which has" if len(lost) == 1 else "which have"
         return f"passes were lost in {some([p.name for p in lost])}, {has} slow steps"
-    off = [p for p in processes if p.series.words.get("off_reason") and _slow(p)]
+    off = [
+        p for p in processes if p.series.words.get("off_reason", 0) not in (0, fmt.OFF_REMOVED) and _slow(p)
+    ]
     if off:
         return f"recording stopped before the end in {some([p.name for p in off])}"
     gone = [m for m in missed if m.python and _may_matter(m, processes)]

@@ -137,7 +137,8 @@ def _line(row: attaching.Attached, pids: list[int]) -> str:
     width = max(len(str(one)) for one in pids)
     if row.done:
         stop = f"stopped {row.stopped_ns / 1e6:.1f} ms, " if row.stopped_ns else "not stopped, "
-        what = f"attached (Python {row.python}; {stop}main thread busy {row.busy_ns / 1e6:.0f} ms)"
+        what = f"attached (Python {row.python}; {stop}main thread busy {row.busy_ns / 1e6:.0f} ms,"
+        what += f" {row.cpu_ns / 1e6:.0f} ms of it on a processor)"
     else:
         what = f"{'' if row.recorded else 'NOT DONE: '}{row.why_not}"
         what += f"\n{'':>{width}}  {row.remedy}" if row.remedy else ""

@@ -80,7 +80,15 @@ def _followed(row: overview.Row, line: overview.Line) -> str:
 
 def _cells(row: overview.Row) -> tuple[str, ...]:
     state = "live" if row.alive else "ended" if row.exit is None else f"ended, {row.exit}"
-    recorded = "yes" if row.recorded else "not yet" if not row.reason else f"no: {row.reason}"
+    recorded = (
+        f"yes, {row.detail}"
+        if row.recorded and row.detail
+        else "yes"
+        if row.recorded
+        else "not yet"
+        if not row.reason
+        else f"no: {row.reason}"
+    )
     if row.recorded and row.reason:
         recorded = f"{row.reason}: {row.detail}"
     return (

@@ -54,8 +54,10 @@ class Attached(NamedTuple):
     remedy: str
     #: ns that its main thread was stopped from outside, an upper bound; 0 where nothing is stopped.
     stopped_ns: int
-    #: ns that its main thread ran our code, by its own clock.
+    #: ns from the first to the last line of ours in its main thread, by its own clock, waits for the GIL and
+    #: for a processor included; and the processor time of it.
     busy_ns: int
+    cpu_ns: int
     python: str
 
     @property
@@ -66,6 +68,16 @@ class Attached(NamedTuple):
     def recorded(self) -> bool:
         """Whether it was recorded before."""
         return self.why_not == _SAID["already"]
+
+
+class _Said(NamedTuple):
+    """What a process answered: `Attached` has the words."""
+
+    word: str
+    detail: str
+    stopped_ns: int
+    busy_ns: int
+    cpu_ns: int
 
 
 def python_in(pid: int) -> Python:
@@ -83,7 +95,7 @@ def python_in(pid: int) -> Python:
             word = elf.word(pid, found["Py_Version"])
             version = word >> 24 & 255, word >> 16 & 255, word >> 8 & 255
         else:
-            version = (3, 10, 0) if "PyIter_Send" in found else (3, 9, 0)
+            version = (3, 10, -1) if "PyIter_Send" in found else (3, 9, -1)  # it does not say
         images.remove(image)
         return Python(version, _FREE_THREADED in found, found, [image, *images])
     if not images:
@@ -156,7 +168,7 @@ class Injector:
         try:
             permission.check(pid)
             inside = python_in(pid)
-            python = ".".join(map(str, inside.version))
+            python = ".".join(str(part) for part in inside.version if part >= 0)
             if inside.free_threaded:
                 raise FrostlineError("free-threaded", _SAID["free-threaded"], "")
             if inside.version < (3, 10):
@@ -165,20 +177,20 @@ class Injector:
             until = time.monotonic() + self.wait
             pause = _BUSY_PAUSE
             while True:
-                stopped, word, busy, detail = self._once(pid, inside, until)
-                if word != "busy" or time.monotonic() + pause + _SOON > until:
+                said = self._once(pid, inside, until)
+                if said.word != "busy" or time.monotonic() + pause + _SOON > until:
                     break
                 time.sleep(pause)
                 pause *= 2  # each try below 3.14 takes some of the spare bytes
-            said = "" if word == "attached" else _SAID.get(word, detail or word)
-            return Attached(pid, name, said, "", stopped, busy, python)
+            why = "" if said.word == "attached" else _SAID.get(said.word, said.detail or said.word)
+            return Attached(pid, name, why, "", said.stopped_ns, said.busy_ns, said.cpu_ns, python)
         except FrostlineError as error:
-            return Attached(pid, name, error.message, error.remedy, 0, 0, python)
+            return Attached(pid, name, error.message, error.remedy, 0, 0, 0, python)
         except OSError as error:
             why = f"{error.filename or 'it'}: {error.strerror}"
-            return Attached(pid, name, why, permission.why_refused(pid), 0, 0, python)
+            return Attached(pid, name, why, permission.why_refused(pid), 0, 0, 0, python)
 
-    def _once(self, pid: int, inside: Python, until: float) -> tuple[int, str, int, str]:
+    def _once(self, pid: int, inside: Python, until: float) -> _Said:
         script = os.path.join(self.folder, f"attach-{pid}-{os.urandom(4).hex()}.py")
         reply = script.removesuffix(".py") + ".reply"
         self._write(script, reply)
@@ -206,8 +218,8 @@ class Injector:
                     " nothing is left in it that could still run",
                     "Give it work (a request), or --wait longer.",
                 )
-            word, busy, detail = (answer + "\t\t").split("\t")[:3]
-            return stopped, word, int(busy or 0), detail
+            word, busy, worked, detail = (answer + "\t0\t0\t").split("\t")[:4]
+            return _Said(word, detail, stopped, int(busy), int(worked))
         finally:
             for path in (script, reply, reply + ".new"):
                 _unlinked(path)

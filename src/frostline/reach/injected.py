@@ -15,6 +15,7 @@ def _work(parameters):
     except OSError:
         return
     begun = time.monotonic_ns()
+    worked = time.thread_time_ns()
     word = detail = ""
     foreign = None
     try:
@@ -33,7 +34,10 @@ def _work(parameters):
     try:
         descriptor = os.open(reply + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         os.write(
-            descriptor, "\t".join((word, str(time.monotonic_ns() - begun), detail)).encode("utf-8", "replace")
+            descriptor,
+            "\t".join(
+                (word, str(time.monotonic_ns() - begun), str(time.thread_time_ns() - worked), detail)
+            ).encode("utf-8", "replace"),
         )
         os.close(descriptor)
         os.rename(reply + ".new", reply)

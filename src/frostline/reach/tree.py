@@ -21,6 +21,7 @@ _NO_PYTHON_INSIDE = frozenset(
 _PYTHON_INSIDE = re.compile(r"/libpython3|\.cpython-3\d+-|/python3\.\d+/lib-dynload/")
 #: A recording that begins so long after its program did not come from the start-up hook, ns.
 _LATE = 5_000_000_000
+_TICKS = os.sysconf("SC_CLK_TCK")
 #: Ended processes are forgotten beyond this, the recorded first.
 _KEPT = 5000
 
@@ -263,6 +264,9 @@ class Tree:
             ours = _our_version()
             if version and version != ours:
                 process.detail = f"recorded by Frostline {version} of its own environment, not by {ours}"
+            if process.start_ticks < self._attached_at * _TICKS and "parent_series" not in header.text:
+                age = self._attached_at - process.start_ticks / _TICKS
+                process.detail = process.detail or f"attached to {age:.0f} s after its start"
             late = header.series - process.image_since
             if late > _LATE and not process.detail and len(process.series) == 1:
                 process.detail = f"recorded from {late / 1e9:.0f} s after its start"
@@ -324,7 +328,7 @@ class Tree:
                 return "raw-fork", ""
             if parent.missed:
                 return parent.missed, parent.detail
-        if process.start_ticks < self._attached_at * os.sysconf("SC_CLK_TCK"):
+        if process.start_ticks < self._attached_at * _TICKS:
             return "before-attach", ""
         us = process.owner in (-1, 0, self.uid)  # 0: what may not be traced belongs to root there
         return missed.reason(

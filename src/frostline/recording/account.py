@@ -74,7 +74,7 @@ def note_losses(series: Series, path: Path, losses: Losses) -> None:
     if series.dropped_passes:
         message = f"the {series.dropped_passes} oldest young passes were dropped to stay within the limit"
         losses.add("passes-dropped", message, path, series.dropped_passes, pid, number)
-    if series.words.get("off_reason"):
+    if series.words.get("off_reason", 0) not in (0, fmt.OFF_REMOVED):  # a detach has lost nothing
         reason = dict(meanings.OFF_REASONS).get(series.words["off_reason"], "an unknown reason")
         number_of_error = series.words.get("off_errno", 0)
         if 0 < number_of_error < 4096:
