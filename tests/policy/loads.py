@@ -188,6 +188,15 @@ def untold(heap: int, sessions: int, scale: int) -> int:
     return stream(heap, sessions, scale, False)
 
 
+def ripple(heap: int, sessions: int, scale: int) -> int:
+    """Answers one after the other, each a little larger than a full pass waits for."""
+    for _ in range(150 * scale):
+        answer = []
+        for part in range(sessions * 6 // 10):
+            answer.append([[part]])
+    return 0
+
+
 def turn(heap: int, sessions: int, scale: int) -> int:
     """*stream*, and when it has ended, growth."""
     stream(heap, sessions, scale)

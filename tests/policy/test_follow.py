@@ -98,7 +98,7 @@ def test_forced_never_walks_over_the_budget_on_cyclic_sessions(interpreter: Inte
 
 
 @generational
-@pytest.mark.parametrize("load", ["stream", "untold"])
+@pytest.mark.parametrize("load", ["stream", "untold", "ripple"])
 def test_objects_that_live_for_seconds_and_die_by_themselves_start_no_passes(
     interpreter: Interpreter, load: str
 ) -> None:
@@ -112,11 +112,12 @@ def test_objects_that_live_for_seconds_and_die_by_themselves_start_no_passes(
     found = counted(executable, load, POLICY, SMALL, 4)
     line = found["line"]
     assert found["walked"] <= once["walked"] / 10
-    assert found["longest"] <= line["budget"] + line["period"] < once["longest"]
+    assert found["longest"] <= line["budget"] + line["period"]
+    assert load == "ripple" or line["budget"] + line["period"] < once["longest"]
     assert found["passes"] == counted(executable, load, POLICY, SMALL)["passes"] <= once["passes"] / 5
     # Its counts of the oldest generation, a tenth of a walk each, stay about as rare as the passes were.
     assert line["all_looks"] <= 2 * once["passes"]
-    assert (line["patient"], line["exhausted"]) == ((True, False) if load == "stream" else (False, True))
+    assert (line["patient"], line["exhausted"]) == ((False, True) if load == "untold" else (True, False))
     assert (line["measures"] > 0) == (load == "stream")
 
 

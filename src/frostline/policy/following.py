@@ -107,7 +107,11 @@ def make_callback(
         if host_changed():
             return
         before = cpu()
-        old = line.counted = len(objects(generation=2))
+        old = len(objects(generation=2))
+        if line.saw(old):
+            line.patient = True
+            line.limit = line.limit_after(0)
+            write(layout.LINE_WAITS, line, line.fell)
         line.lowest = min(line.lowest, old) if line.looks else old
         line.looks += 1
         # Over the budget anyway, the next count would come late rather than early.
@@ -115,7 +119,7 @@ def make_callback(
         if line.patient and not line.exhausted and line.looks >= _LASTING:
             due = due or line.budget // 2 <= line.lowest >= old - line.budget // 4
         if due:
-            line.look = NO_LOOK
+            line.look, line.counted = NO_LOOK, old
             set_third(line, 0, set_threshold, quiet=True)
         else:
             plan(line, old, passed, set_threshold)
@@ -165,6 +169,7 @@ def make_callback(
         if waited:  # for deaths that did not come
             line.patient = False
             line.needed = min(2 * line.needed, 64)
+            line.forget()
         left = survivors
         if survivors <= line.budget // 2:
             if over:

@@ -183,6 +183,7 @@ class Follow(Keeper):
         now.kept = now.frozen = now.since = 0
         now.exhausted = now.patient = now.wants = False
         now.needed = 1
+        now.forget()
         moments.at_safe_points(None)
         line.show(now)
 
@@ -225,6 +226,7 @@ class Follow(Keeper):
         now.frozen -= frozen  # what another thread's pass has frozen meanwhile stays counted
         now.exhausted = now.yielded = now.estimated = now.wants = False
         now.since = 0
+        now.forget()
         self._activate()
         line.show(now)
 

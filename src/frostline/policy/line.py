@@ -71,12 +71,14 @@ class Line:
         self.limit = policy.budget // 2
         #: Gen-1 passes since the last full one after which it is counted next.
         self.look = NO_LOOK
-        #: What was counted last, the least of the counts since the last full pass, and their number.
-        self.counted = -1
+        #: What was in it last: by count, or what a full pass left. The least of the counts since, their number.
+        self.counted = 0
         self.lowest = self.looks = 0
         #: Gen-1 passes between two counts at least: 1 where the budget is at stake, else doubled by each.
         self.stride = 1
-        #: Most of what was frozen dies by reference count: full passes wait for that.
+        #: By how much the counts rose and fell. Nothing of ours makes them fall: those are deaths.
+        self.rose = self.fell = 0
+        #: Most of what gets old dies by reference count: full passes wait for that.
         self.patient = False
         #: What it takes to believe that, in budgets. Doubled each time that it was wrong.
         self.needed = 1
@@ -101,6 +103,22 @@ class Line:
     def credit(self) -> int:
         """What F may reach: alpha * H + B."""
         return int(self.alpha * self.kept) + self.budget
+
+    def saw(self, old: int) -> bool:
+        """A count of the oldest generation; whether it is the one after which the line waits."""
+        if old < self.counted:
+            self.fell += self.counted - old
+        else:
+            self.rose += old - self.counted
+        enough = self.needed * self.budget
+        if self.rose > 8 * enough:
+            self.rose //= 2
+            self.fell //= 2
+        return not self.patient and not self.exhausted and self.fell >= enough and 2 * self.fell >= self.rose
+
+    def forget(self) -> None:
+        """What the counts have shown is no longer to be relied on."""
+        self.rose = self.fell = 0
 
     def period(self) -> int:
         """P1: net allocations from one gen-1 pass to the next."""
@@ -208,6 +226,7 @@ def plan(line: Line, old: int, passed: int, set_threshold: "SetThreshold", quiet
     Threshold 2 is set so that the interpreter makes its full pass right after that count if nobody stops it:
     a callback that another tool has taken out leaves a collector that works.
     """
+    line.counted = old
     period = line.period()
     periods = max(1, (line.limit - old) // period)
     if line.limit <= line.budget:
