@@ -24,6 +24,7 @@ ROWS = {
     "hostile": False,
     "follow": True,
     "control": True,
+    "freeze": True,
     "soak": False,
 }
 
