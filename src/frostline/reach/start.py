@@ -2,12 +2,32 @@
 
 import contextlib
 import os
+import signal
 import stat
 import sys
+from types import FrameType
 from typing import Any
 
 from frostline.errors import FrostlineError
 from frostline.reach import environment, launch, proc, session
+
+#: What ends a process that has not said otherwise. Until the helper watches, nobody would take the
+#: session's live folder back from tmpfs.
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+class _Told(BaseException):
+    """A signal came in the middle of the start."""
+
+
+def _told(number: int, frame: "FrameType | None") -> None:
+    raise _Told(number)
+
+
+def _when_told(action: Any, instead_of: Any) -> None:
+    for number in _ENDING:
+        if signal.getsignal(number) == instead_of:  # an ignored one (nohup) stays ignored
+            signal.signal(number, action)
 
 
 def start(
@@ -18,6 +38,8 @@ def start(
     program = launch.find(command[0], target)
     created = output is None or not os.path.lexists(output)
     wanted = session.default_folder() if output is None else output
+    # Held back while the folders are made, since only what is known can be taken back.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*_ENDING, signal.SIGINT})
     try:
         folder, warnings = session.prepare(wanted)
     except FrostlineError:
@@ -27,7 +49,9 @@ def start(
         raise
     run_file = ""
     helper = None
+    _when_told(_told, signal.SIG_DFL)
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         with session.lock(folder):
             fallback = environment.write_fallback(folder)
         streams, replaced = capture_output(ready, folder) if ready and ready["kind"] == "log" else ([], {})
@@ -54,6 +78,7 @@ def start(
             warn(f"{error.message} [{error.slug}]")
             session.add_warning(run_file, error.message)
             give_up_output(ready, streams, replaced)
+        _when_told(signal.SIG_DFL, _told)  # the helper sees this process end, before the exec too
         session.remember(folder)
         if replaced and sys.stderr is not None and os.isatty(2) and ready is not None:
             kept = next(file["path"] for file in ready["files"] if "stream" in file)
@@ -65,10 +90,13 @@ def start(
     except BaseException as error:
         if helper is not None:
             helper.abandon()
-        elif run_file:
+        elif run_file or created:
             from frostline.reach.helper import take_back
 
             take_back({"session": folder, "run_file": run_file, "created": created})
+        _when_told(signal.SIG_DFL, _told)
+        if isinstance(error, _Told):
+            os.kill(os.getpid(), error.args[0])
         if isinstance(error, OSError):
             raise FrostlineError(
                 "run",
