@@ -28,6 +28,7 @@ KNOWN = {
     "vllm": (
         "vllm.v1.engine.core",
         "vllm.v1.engine.coordinator",
+        "vllm.v1.engine.llm_engine",
         "vllm.v1.executor.multiproc_executor",
         "vllm.v1.worker.worker_base",
         "vllm.entrypoints.cli.serve",

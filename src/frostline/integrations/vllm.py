@@ -5,7 +5,7 @@
 | engine core | the end of ``EngineCore.__init__``; READY is sent after it | unless it sleeps on its input queue, which it does without requests only |
 | worker | the end of ``compile_or_warm_up_model``, an RPC of the engine core's start-up | while it runs an RPC, and while its model runner holds requests |
 | launcher (``--api-server-count``) and data-parallel coordinator | before they wait for the others | |
-| ``vllm.LLM`` | the end of ``LLM.__init__`` | while it runs the engine |
+| a program's ``vllm.LLM`` | the end of ``LLMEngine.__init__``, the last of its parts | while it runs the engine |
 
 Idle moments: the engine core's input queue, or the worker's broadcast queue, has been quiet. Where
 ``vllm.general_plugins`` is what started us (no start-up hook), ``EngineCore.__init__`` and
@@ -54,8 +54,9 @@ def arrived(name: str, module: "Any") -> None:
         put(module.DPCoordinatorProc, "process_input_socket", before(ready))
     elif name == "vllm.entrypoints.cli.serve":
         put(module, "wait_for_completion_or_failure", before(lambda _: ready()))
+    elif name == "vllm.v1.engine.llm_engine":
+        put(module.LLMEngine, "__init__", then(ready))  # inside LLM.__init__, which runs already by then
     elif name == "vllm.entrypoints.llm":
-        put(module.LLM, "__init__", then(ready))
         put(module.LLM, "_run_engine", in_flight)
 
 
@@ -99,12 +100,21 @@ def _engine_core_loop(core: "Any") -> None:
 
 def _worker(worker: "Any") -> None:
     # On the class of what was built: the CPU's worker replaces the method, others inherit it.
-    put(type(worker), "compile_or_warm_up_model", then(ready))
+    put(type(worker), "compile_or_warm_up_model", then(_warm))
     put(type(worker), "shutdown", then(closed))
 
 
+#: Of the worker of this process.
+_rpcs = Work()
+
+
+def _warm(worker: "Any") -> None:
+    _rpcs.end()  # the RPC that asked for it is no request
+    ready(worker)
+
+
 def _worker_loop(process: "Any") -> None:
-    work = Work()
+    work = _rpcs
     worker = ref(process.worker)
 
     def dequeue(real: "Function") -> "Function":
