@@ -327,6 +327,8 @@ def test_no_python_and_a_stopped_one(tmp_path: Path) -> None:
         wait_for(lambda: " T " in Path(f"/proc/{process.pid}/stat").read_text(), "the stop")
         row = attach(tmp_path, process.pid)["processes"][0]
         assert "stopped" in row["why_not"] and row["remedy"] == f"kill -CONT {process.pid}"
+        said = frostline(tmp_path, "attach", "--yes", "-o", "rec", str(process.pid)).stdout
+        assert said.splitlines()[1].strip() == f"kill -CONT {process.pid}"
         os.kill(process.pid, signal.SIGCONT)
         assert ask(process, "1") == 1
 

@@ -13,7 +13,8 @@ from frostline.reach.attach_session import Session
 
 _RISKS = """\
 What an attach does, in each of {count}:
-  - it runs a few lines of Python in the main thread, between two bytecodes: 20 to 200 ms in which it
+  - it runs a few lines of Python in the main thread, between two bytecodes: 20 to 200 ms (a second on
+    a machine without a free processor) in which it
     does nothing else (what it took is printed);
   - before Python 3.14 the main thread is stopped by ptrace first, for about a millisecond, and one
     system call of it may end with EINTR; from 3.14 on nothing is stopped;
@@ -104,7 +105,7 @@ def attach(
         for one in pids:
             rows.append(injector.attach(one))
             if not as_json:
-                click.echo(printable(_line(rows[-1], pids)))
+                click.echo("\n".join(printable(line) for line in _lines(rows[-1], pids)))
     finally:
         if any(row.done for row in rows):
             session.keep()
@@ -133,7 +134,7 @@ def _ask(risks: str, as_json: bool) -> None:
     click.confirm("Attach?", abort=True)
 
 
-def _line(row: attaching.Attached, pids: list[int]) -> str:
+def _lines(row: attaching.Attached, pids: list[int]) -> list[str]:
     width = max(len(str(one)) for one in pids)
     if row.done:
         stop = f"stopped {row.stopped_ns / 1e6:.1f} ms, " if row.stopped_ns else "not stopped, "
@@ -141,8 +142,8 @@ def _line(row: attaching.Attached, pids: list[int]) -> str:
         what += f" {row.cpu_ns / 1e6:.0f} ms of it on a processor)"
     else:
         what = f"{'' if row.recorded else 'NOT DONE: '}{row.why_not}"
-        what += f"\n{'':>{width}}  {row.remedy}" if row.remedy else ""
-    return f"{row.pid:>{width}}  {row.name:<16}  {what}"
+    lines = [f"{row.pid:>{width}}  {row.name:<16}  {what}"]
+    return [*lines, f"{'':>{width}}  {row.remedy}"] if row.remedy else lines
 
 
 def _close(session: Session, rows: list[attaching.Attached], done: int, alone: bool) -> None:
