@@ -50,6 +50,17 @@ def test_a_script_has_no_url_to_ask(tmp_path: Path, command: list[str], spans: b
     assert ("frostline.startup_complete()" in first.text) is (when == "--ready-after 30s")
 
 
+@pytest.mark.parametrize(
+    "module", ["uvicorn.protocols.http.h11_impl", "vllm.v1.engine.core", "myserver.core"]
+)
+def test_where_an_integration_tells_the_boundary_no_url_is_asked_for(tmp_path: Path, module: str) -> None:
+    process = static_heap(spans=True)
+    target, label = process.name(f"{module}:Class.method"), process.name("request")
+    process.add_mark(fmt.MARK_WRAPPED, 10 * MS, a=target, b=label)
+    first = advice(tmp_path, ["serve"], process)[0]
+    assert ("--ready-url" in first.command) is (module == "mine.core")
+
+
 @pytest.mark.parametrize("command", [["uvicorn", "app:app"], ["celery", "worker"], ["python", "g.py"]])
 @pytest.mark.parametrize("at", [5 * MS, 0])
 def test_how_ready_was_told_is_how_it_is_told_again(tmp_path: Path, command: list[str], at: int) -> None:

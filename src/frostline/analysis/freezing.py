@@ -198,6 +198,10 @@ def _freeze_command(process: ProcessReport, kind: str, gain: _Gain, when: str) -
     return f"frostline run --policy {policy}{when} -- {command(process)}"
 
 
+#: What a process wraps of servers whose integration tells the boundary, where a policy is in force.
+INTEGRATED = ("uvicorn.", "hypercorn.", "gunicorn.", "celery.", "vllm.", "sglang.", "dynamo.")
+
+
 def when_ready(process: ProcessReport, came: str, script: bool = False) -> str:
     """The option that tells when start-up is over, by which it came this time; none where the program, or
     an integration, tells it.
@@ -208,6 +212,8 @@ def when_ready(process: ProcessReport, came: str, script: bool = False) -> str:
         return f" {came}"
     if any(word.rpartition("/")[2] == "celery" for word in process.launched[:3]):
         return ""  # it has no URL to ask, and where a policy is in force the integration tells it
+    if any(text.startswith(INTEGRATED) for text in process.wrapped):
+        return ""
     return " --ready-after 30s" if script else " --ready-url URL"
 
 
