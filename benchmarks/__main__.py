@@ -16,6 +16,7 @@ ROWS = {
     "callback": True,
     "pauselog": True,
     "spans": True,
+    "requests": True,
     "retained": True,
     "kill": True,
     "share": False,

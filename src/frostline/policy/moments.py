@@ -51,7 +51,7 @@ def leave() -> None:
     if _safe is not None:
         guarded(_safe)
     if _open == 0 and _due is not None:
-        _settle(_due)
+        _settle()
 
 
 def in_flight() -> int:
@@ -135,13 +135,14 @@ def now() -> bool:
     return guarded(_act)
 
 
-def _settle(due: "Callable[[], bool]") -> None:
-    """The last request has left: look again when it has been quiet for a while.
+def _settle() -> None:
+    """The last request has left: look when it has been quiet for a while. Whether there is anything to do
+    is asked then, not after each request.
 
     Only on an event loop: a server of threads cannot wait here, and the next request may come at
     once, so it says itself when it is idle.
     """
-    if monotonic() < _waiting or not due():
+    if monotonic() < _waiting:
         return
     loop = _running_loop()
     if loop is not None:
