@@ -41,9 +41,7 @@ def arrived(name: str, module: "Any") -> None:
 
 def _frozen_by_host(real: "Function") -> "Function":
     def wrapper(context: str, gc_threshold: "Any" = None) -> "Any":
-        if gc_threshold is not None:
-            gc.set_threshold(*gc_threshold)  # the host's, which ``follow`` then aims from
-        ready()
+        moments.guarded(lambda: _boundary_before(gc_threshold))
         aimed = gc.get_threshold()
         result = real(context, gc_threshold)
         if gc.get_threshold() != aimed:
@@ -51,6 +49,15 @@ def _frozen_by_host(real: "Function") -> "Function":
         return result
 
     return wrapper
+
+
+def _boundary_before(gc_threshold: "Any") -> None:
+    if gc_threshold is not None:
+        engine.real("set_threshold")(*gc_threshold)  # the host's, which ``follow`` then aims from
+    manager = _detokenizers[0]() if _detokenizers else None
+    if manager is not None and not getattr(manager, "decode_status", None):
+        _work.end()  # the message that asks for the freeze is no request
+    ready()
 
 
 # --- scheduler: its loop never sleeps, and calls on_idle when there is no batch -------
