@@ -50,9 +50,7 @@ def test_a_script_has_no_url_to_ask(tmp_path: Path, command: list[str], spans: b
     assert ("frostline.startup_complete()" in first.text) is (when == "--ready-after 30s")
 
 
-@pytest.mark.parametrize(
-    "module", ["uvicorn.protocols.http.h11_impl", "vllm.v1.engine.core", "myserver.core"]
-)
+@pytest.mark.parametrize("module", ["uvicorn.protocols.http.h11_impl", "vllm.v1.engine.core", "mine.core"])
 def test_where_an_integration_tells_the_boundary_no_url_is_asked_for(tmp_path: Path, module: str) -> None:
     process = static_heap(spans=True)
     target, label = process.name(f"{module}:Class.method"), process.name("request")

@@ -96,6 +96,8 @@ class _Gain:
 
 
 def _gain(process: ProcessReport, processes: tuple[ProcessReport, ...]) -> _Gain | None:
+    if process.stop < max((p.boundary for p in processes if p.session == process.session), default=0):
+        return None  # a helper of the server's start-up: gone before the others' boundary
     since = serving_since(process, processes)
     passes = [p for p in process.full_passes if p.kind != FROSTLINE and p.start >= since]
     if process.frozen_since:

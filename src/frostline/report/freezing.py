@@ -141,6 +141,8 @@ def _never_thawed(process: ProcessReport) -> Iterator[str]:
     where = list(dict.fromkeys(short_paths(f.where) for f in again if f.where))
     by = f" (by {some(where)})" if where else ""
     counted = [f.objects for f in again if f.objects is not None]
+    if counted[1:] and 10 * counted[-1] < 11 * counted[0]:
+        return  # a boundary told twice in one start-up: no engine came in between
     grew = f", and what is frozen grew from {counted[0]:,} to {counted[-1]:,} objects" if counted[1:] else ""
     close = process.frozen_since_attach
     if not grew and close:
