@@ -173,7 +173,11 @@ def test_a_stream_is_a_request_from_its_first_step_to_its_end_however_it_ends(tm
                 finally:
                     ended.append(request)
 
+            async def answer(self):
+                return moments.in_flight()
+
         patching.put(Handler, "generate", patching.in_flight_generator)
+        patching.put(Handler, "answer", patching.in_flight_generator)
 
         async def main():
             seen = []
@@ -191,14 +195,14 @@ def test_a_stream_is_a_request_from_its_first_step_to_its_end_however_it_ends(tm
             except ValueError:
                 seen.append(moments.in_flight())
             await waiting.aclose()
-            return seen
+            return [*seen, await handler.answer(), moments.in_flight()]
 
         print(json.dumps({"seen": asyncio.run(main()), "ended": ended,
             "parameters": list(inspect.signature(Handler().generate).parameters)}))
         """,
         tmp_path,
     )
-    assert state["seen"] == [0, [[0, 1], [1, 1]], 1, 0, 0]
+    assert state["seen"] == [0, [[0, 1], [1, 1]], 1, 0, 0, 1, 0]
     assert state["ended"] == [2, 3, 9]
     assert state["parameters"] == ["request", "context"]
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     Function = Callable[..., Any]
 
+#: ``inspect.CO_COROUTINE`` and ``CO_ASYNC_GENERATOR``, without 30 modules.
+_COROUTINE = 0x80
+_ASYNC_GENERATOR = 0x200
 #: Seconds without anything to do that count as quiet for a loop over a queue.
 QUIET = moments.QUIET
 
@@ -163,7 +166,15 @@ def in_flight_async(real: "Function") -> "Function":
 
 
 def in_flight_generator(real: "Function") -> "Function":
-    """Each run of the asynchronous generator is a request, from its first step to its end."""
+    """Each run of the asynchronous generator is a request, from its first step to its end.
+
+    In a version of the host where it is a coroutine function or a plain one, each call is.
+    """
+    from frostline.probe.wrappers import code_flags
+
+    flags = code_flags(real)
+    if not flags & _ASYNC_GENERATOR:
+        return in_flight_async(real) if flags & _COROUTINE else in_flight(real)
     enter, leave = moments.enter, moments.leave
 
     async def wrapper(*args: "Any", **keywords: "Any") -> "Any":
