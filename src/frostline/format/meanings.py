@@ -120,6 +120,6 @@ LINES = (
     (14, "follow: most of what was frozen has died by reference count; full passes wait for that. Died"),
     (
         15,
-        "follow: a full pass over the budget, deaths that it had waited for did not come; survivors are frozen",
+        "follow: a full pass over the budget, deaths that it had waited for did not come",
     ),
 )

@@ -181,6 +181,8 @@ def make_callback(
             line.limit = line.limit_without(left) if over else line.limit_after(left)
         elif line.frozen + survivors > line.credit():
             line.exhausted = line.wants = line.asked = True
+            if waited and over:
+                write(layout.LINE_OVER_WAITED, line, survivors, at)
             write(layout.LINE_EXHAUSTED, line, survivors, at)
             line.limit = line.limit_without(left)
         else:

@@ -127,10 +127,11 @@ class Line:
     def limit_after(self, left: int) -> int:
         """The limit after a full pass that left so many objects unfrozen in the oldest generation.
 
-        A patient line may let it grow by most of what the credit allows, so that what lasts can be frozen then.
+        A patient line may let it grow to most of the credit: what lasts can be frozen then, since most of F
+        has died, and will be counted if the sum says otherwise.
         """
         limit = left + min(self.budget // 2, max(self.budget - left, self.period()))
-        return max(limit, 3 * (self.credit() - self.frozen) // 4) if self.patient else limit
+        return max(limit, 3 * self.credit() // 4) if self.patient else limit
 
     def limit_without(self, left: int) -> int:
         """The same where nothing is frozen: the host's own two conditions, but with deaths counted."""
@@ -233,7 +234,7 @@ def plan(line: Line, old: int, passed: int, set_threshold: "SetThreshold", quiet
         line.stride = 1
     elif passed:
         line.stride = min(2 * line.stride, 1 + line.credit() // period)
-        most = line.host[2] + 1 if line.exhausted else (line.credit() - line.frozen - old) // period - 1
+        most = line.host[2] + 1 if line.exhausted else (line.credit() - old) // period - 1
         periods = max(periods, min(line.stride, most))
     line.look = passed + periods
     set_third(line, line.look - 1, set_threshold, quiet)
