@@ -62,6 +62,20 @@ def test_a_heap_that_does_not_grow_needs_freeze_only(tmp_path: Path) -> None:
     assert "cycles among the frozen objects that die later are kept until a thaw" in one.how
 
 
+def test_bounds_that_rise_while_passes_take_no_longer_are_not_called_flat(tmp_path: Path) -> None:
+    process = Process()  # 3.11: what full passes walk is known at most
+    process.add_state(0, (0, 0, 0))
+    process.add_mark(fmt.MARK_ATTACH, 0, b=1)
+    served(process)
+    for i in range(6):
+        for k in range(200):
+            process.add_pass((4 + 5 * i) * S + k * 20 * MS, MS, 0, count0=701)
+        process.add_pass((9 + 5 * i) * S, 40 * MS, 2)
+    one = with_command(tmp_path, process)
+    assert "did not grow" not in one.text and "not certain" in one.text
+    assert one.command.startswith("frostline run --policy freeze ")
+
+
 def test_growth_in_which_nothing_dies_is_served_by_thresholds(tmp_path: Path) -> None:
     one = with_command(tmp_path, stock(GROWS))
     assert "--policy freeze,thresholds=700/10/1000 " in one.command

@@ -99,11 +99,16 @@ def test_the_story_of_follow_in_a_few_lines(tmp_path: Path) -> None:
 
 
 def test_ours_are_counted_apart(tmp_path: Path) -> None:
-    (process,) = follow(tmp_path).processes
+    analysis = follow(tmp_path)
+    (process,) = analysis.processes
     (full,) = process.generations
     assert (full.count, full.ours) == (11, 4)
     assert full.ours_total == (50 + 70 + 70 + 99) * MS
     assert process.serving_longest == 9 * MS
+    # And in the head, beside the longest pause after start-up: whoever waited for one did wait.
+    text = list(plain(report(analysis)))
+    (line,) = [line for line in text[:12] if line.startswith("Frostline's own walks")]
+    assert "after start-up: 2, 160 ms in all, up to 80 ms" in line and "waits" in line
 
 
 def test_periodic_freezes_extend_the_boundarys(tmp_path: Path) -> None:

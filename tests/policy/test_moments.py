@@ -350,3 +350,30 @@ def test_periodic_collects_and_freezes_every_so_often(interpreter: Interpreter, 
     series = only(ran.session.series)
     freezes = marks(series, layout.MARK_FREEZE)
     assert len(freezes) >= 4 and all(not m.flags & layout.MARK_FLAG_SPLICE for m in freezes)
+
+
+@every_interpreter
+def test_a_lull_is_one_when_it_has_lasted_as_long_as_the_walk_will(
+    interpreter: Interpreter, tmp_path: Path
+) -> None:
+    ran = run(
+        interpreter,
+        tmp_path,
+        """
+        import frostline
+        from frostline.policy import moments
+        assert moments.quiet() == moments.QUIET
+        heap = [[i] for i in range(1_500_000)]
+        import time
+        begun = time.monotonic()
+        frostline.startup_complete()
+        took = time.monotonic() - begun
+        assert moments.QUIET < moments.quiet() <= min(took, 2.0), (moments.quiet(), took)
+        moments.walked(0.001)
+        assert moments.quiet() == moments.QUIET
+        moments.walked(60)
+        assert moments.quiet() == 2.0
+        """,
+        FROSTLINE_POLICY="freeze",
+    )
+    assert (ran.code, ran.errors) == (0, "")

@@ -25,6 +25,8 @@ RARE = 1000
 #: took so many times as long as the first, and walked so many times as much where that is known.
 ENOUGH = 3
 GREW = 1.25
+#: Where sizes are upper bounds, the passes must have taken so many times as long as well.
+LONGER = 1.1
 #: Garbage held may be so much of the heap: CPython's own proportion between growth and full passes.
 QUARTER = 4
 #: What may be held where the size of the heap is not known, in objects.
@@ -71,7 +73,14 @@ def choose(process: ProcessReport, passes: list[FullPass], since: int, is_frozen
     """
     growth = "" if is_frozen else grew(passes)
     if not is_frozen and not growth:
-        why = "it did not grow over them, so freezing it once is enough" if len(passes) >= ENOUGH else ""
+        why = ""
+        if len(passes) >= ENOUGH:
+            why = "it did not grow over them, so freezing it once is enough"
+            if not _flat(passes):
+                why = (
+                    "whether it grew over them is not certain (by what can be counted it did, and the passes "
+                    "took hardly longer); if it did, full passes over what grew come back after the freeze"
+                )
         return Choice(FREEZE, why, "cycles among the frozen objects that die later are kept until a thaw")
     reclaimed = sum(p.reclaimed for p in passes)
     held = held_by_thresholds(process, reclaimed, since)
@@ -121,26 +130,49 @@ def _yields(passes: list[FullPass], is_frozen: bool) -> bool:
     return 2 * much > len(known)
 
 
+def _ends(passes: list[FullPass]) -> tuple[list[FullPass], list[FullPass]]:
+    """The first third of them, and the last."""
+    third = max(1, len(passes) // 3)
+    return passes[:third], passes[-third:]
+
+
+def _sizes(passes: list[FullPass]) -> tuple[int, int] | None:
+    """Medians of what the first and the last left; None where nothing is known of one of the two."""
+    sizes = [[p.walked.value - p.reclaimed for p in part if p.walked.value] for part in _ends(passes)]
+    if not all(sizes):
+        return None
+    small, large = (int(np.median(part)) for part in sizes)
+    return small, large
+
+
+def _flat(passes: list[FullPass]) -> bool:
+    """Nothing speaks for growth: what was walked, or at most was, is the same at both ends."""
+    sizes = _sizes(passes)
+    return sizes is None or sizes[1] < GREW * sizes[0]
+
+
 def grew(passes: list[FullPass]) -> str:
-    """``it grew (full passes took 40 ms at first, 90 ms at last)``; empty where that is not shown."""
+    """``it grew (full passes took 40 ms at first, 90 ms at last)``; empty where that is not shown.
+
+    Of an upper bound a part may be deaths that CPython did not count: there the passes must have
+    taken longer, too. Where nothing is known of sizes the time alone decides.
+    """
     if len(passes) < ENOUGH:
         return ""
-    third = max(1, len(passes) // 3)
-    first, last = passes[:third], passes[-third:]
-    before, after = (int(np.median([p.alone for p in part])) for part in (first, last))
-    if after < GREW * before:
-        return ""
-    sizes = [[p.walked.value - p.reclaimed for p in part if p.walked.value] for part in (first, last)]
-    if all(sizes):
-        small, large = (int(np.median(part)) for part in sizes)
-        if large < GREW * small:
+    before, after = (int(np.median([p.alone for p in part])) for part in _ends(passes))
+    sizes = _sizes(passes)
+    if sizes is None:
+        if after < GREW * before:
             return ""
-        most = "at most " if any(p.walked.at_most for p in passes) else ""
-        return f"it grew after start-up, from {most}{rounded(small)} to {most}{rounded(large)} objects"
-    return (
-        f"it grew after start-up (full passes took {milliseconds(before)} at first, "
-        f"{milliseconds(after)} at last)"
-    )
+        return (
+            f"it grew after start-up (full passes took {milliseconds(before)} at first, "
+            f"{milliseconds(after)} at last)"
+        )
+    bound = any(p.walked.at_most for p in passes)
+    if sizes[1] < GREW * sizes[0] or (bound and after < LONGER * before):
+        return ""
+    most = "at most " if bound else ""
+    return f"it grew after start-up, from {most}{rounded(sizes[0])} to {most}{rounded(sizes[1])} objects"
 
 
 def _middle(process: ProcessReport, since: int) -> tuple[int, int]:

@@ -146,7 +146,7 @@ def freeze(processes: tuple[ProcessReport, ...], never: str = "", came: str = ""
     elif unfrozen:
         text += (
             "Policy freeze was in force and no boundary came: nothing was frozen. "
-            "Call frostline.startup_complete() when start-up is over, or use --ready-url: "
+            "Call frostline.startup_complete() when start-up is over, or have it told: "
         )
     elif all(g.process.frozen_since for g in gains):
         text += "It was frozen only after them. Freeze it at the end of start-up: "
@@ -216,7 +216,9 @@ def when_ready(process: ProcessReport, came: str, script: bool = False) -> str:
         return ""  # it has no URL to ask, and where a policy is in force the integration tells it
     if any(text.startswith(INTEGRATED) for text in process.wrapped):
         return ""
-    return " --ready-after 30s" if script else " --ready-url URL"
+    if script:  # of a short run a quarter: its end would come before half a minute is over
+        return f" --ready-after {min(30, max(1, round(process.wall / 4e9)))}s"
+    return " --ready-url URL"
 
 
 def _is_script(launched: tuple[str, ...]) -> bool:

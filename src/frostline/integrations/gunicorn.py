@@ -6,7 +6,7 @@ and ``post_worker_init`` has run; where it serves ASGI, after the lifespan's sta
 inherited is frozen before it loads anything. It ends without a thaw, since its process ends.
 """
 
-from frostline.integrations.patching import QUIET, before, in_flight, in_flight_async, put, ready, then
+from frostline.integrations.patching import before, in_flight, in_flight_async, put, ready, then
 from frostline.policy import engine, moments
 
 TYPE_CHECKING = False
@@ -67,7 +67,7 @@ def _quiet_wait(wait: "Function") -> "Function":
 
     def wrapper(worker: "Any", timeout: float) -> "Any":
         if moments.wanted():
-            found = wait(worker, min(QUIET, timeout))
+            found = wait(worker, min(moments.quiet(), timeout))
             if found is not None:
                 return found
             moments.now()
@@ -80,7 +80,7 @@ def _quiet_poll(dispatch: "Function") -> "Function":
     """ThreadWorker's; what its selector has seen it sees again."""
 
     def wrapper(worker: "Any", timeout: float) -> "Any":
-        if moments.wanted() and not worker.poller.select(min(QUIET, timeout)):
+        if moments.wanted() and not worker.poller.select(min(moments.quiet(), timeout)):
             moments.now()
         return dispatch(worker, timeout)
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 #: ``inspect.CO_COROUTINE`` and ``CO_ASYNC_GENERATOR``, without 30 modules.
 _COROUTINE = 0x80
 _ASYNC_GENERATOR = 0x200
-#: Seconds without anything to do that count as quiet for a loop over a queue.
-QUIET = moments.QUIET
 
 
 def put(owner: "Any", name: str, make: "Callable[[Function], Function]") -> bool:
@@ -194,7 +192,7 @@ def in_flight_generator(real: "Function") -> "Function":
 
 def quiet_get(get: "Function", empty: type[BaseException]) -> "Function":
     """For a loop that sleeps in ``queue.get()``: where a policy waits for an idle moment and nothing has
-    come for QUIET seconds, there is one, before the host goes on to sleep. Calls with arguments pass by.
+    come for ``moments.quiet()`` seconds, there is one, before the host goes on to sleep. Calls with arguments pass by.
 
     Args:
         get: ``get(timeout=seconds)`` raises ``empty``; ``get()`` waits.
@@ -203,7 +201,7 @@ def quiet_get(get: "Function", empty: type[BaseException]) -> "Function":
     def wrapper(*args: "Any", **keywords: "Any") -> "Any":
         if not args and not keywords and moments.wanted():
             try:
-                return get(timeout=QUIET)
+                return get(timeout=moments.quiet())
             except empty:
                 moments.now()
         return get(*args, **keywords)
@@ -214,7 +212,7 @@ def quiet_get(get: "Function", empty: type[BaseException]) -> "Function":
 def serving(get: "Function", queue: "Any") -> "Function":
     """For the loop of a worker over ``get()``: its first call is the boundary, since what the worker had to
     set up is set up. What a call returns is in flight until the next one, unless it is None. Where a
-    policy waits for an idle moment and nothing has come for QUIET seconds, there is one.
+    policy waits for an idle moment and nothing has come for ``moments.quiet()`` seconds, there is one.
 
     Args:
         get: the function in whose place the result is put.
@@ -242,16 +240,16 @@ def serving(get: "Function", queue: "Any") -> "Function":
 
 
 def _empty_for_a_while(queue: "Any") -> bool:
-    """Nothing can be read for QUIET seconds. Nothing is read, and no lock is held when it returns."""
+    """Nothing can be read for ``moments.quiet()`` seconds. Nothing is read, and no lock is held when it returns."""
     reader = getattr(queue, "_reader", None)
     lock = getattr(queue, "_rlock", None)
     if reader is None:
         return False
     # Who does not get the lock in that time has a sibling that waits on the empty pipe.
-    if lock is not None and not lock.acquire(True, QUIET):
+    if lock is not None and not lock.acquire(True, moments.quiet()):
         return True
     try:
-        return not reader.poll(QUIET)
+        return not reader.poll(moments.quiet())
     except (OSError, EOFError, ValueError):
         return False  # closed: get() says so
     finally:
@@ -282,6 +280,6 @@ class Work:
             moments.leave()
 
     def quiet(self) -> None:
-        """The loop is about to sleep: an idle moment, if there has been nothing to do for QUIET seconds."""
-        if moments.wanted() and monotonic() - self.since >= QUIET:
+        """The loop is about to sleep: an idle moment, if there has been nothing to do for ``moments.quiet()``."""
+        if moments.wanted() and monotonic() - self.since >= moments.quiet():
             moments.now()

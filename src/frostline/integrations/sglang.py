@@ -10,7 +10,7 @@ it is fully idle, a detokenizer while it holds the state of a request.
 import gc
 from _weakref import ref
 
-from frostline.integrations.patching import QUIET, Work, before, closed, put, ready, then
+from frostline.integrations.patching import Work, before, closed, put, ready, then
 from frostline.policy import engine, moments
 
 TYPE_CHECKING = False
@@ -99,5 +99,5 @@ def _receive(real: "Function") -> "Function":
 def _sleeps(manager: "Any", socket: "Any") -> None:
     if not getattr(manager, "decode_status", None):
         _work.end()
-    if moments.wanted() and not socket.poll(timeout=int(QUIET * 1000)):
+    if moments.wanted() and not socket.poll(timeout=int(moments.quiet() * 1000)):
         moments.now()

@@ -1,27 +1,37 @@
 """What a policy does to the collector, each act marked as ours where there is a recording."""
 
 import gc
+import time
 
 from frostline import format as layout
 from frostline import probe
+from frostline.policy import moments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+#: Seconds. The second collect of a walk, over a heap that is frozen, says nothing of the next walk.
+SHORT = 0.01
+
+
 def collect(generation: int) -> int:
     """A collection of ours, marked as such. Returns what it reclaimed, -1 if a pass was running."""
     recorder = probe.recorder_of_this_process()
-    if recorder is None or not recorder.recording:
-        before = _collections()
-        found = int(real("collect")(generation))  # type: ignore[call-overload]
-        return found if _collections() != before else -1
-    place = recorder.position()
+    recording = recorder is not None and recorder.recording
+    place = recorder.position() if recorder is not None and recording else None
     before = _collections()
-    found = int(real("collect")(generation))  # type: ignore[call-overload]
-    recorder.flag_since(place, layout.PASS_FROSTLINE | layout.PASS_EXPLICIT, generation)
-    return found if _collections() != before else -1
+    begun = time.monotonic()
+    found: int = int(real("collect")(generation))  # type: ignore[call-overload]
+    took = time.monotonic() - begun
+    if recorder is not None and place is not None:
+        recorder.flag_since(place, layout.PASS_FROSTLINE | layout.PASS_EXPLICIT, generation)
+    if _collections() == before:
+        return -1
+    if generation == 2 and took > SHORT:
+        moments.walked(took)
+    return found
 
 
 def tune(threshold0: int, threshold1: int, threshold2: int) -> None:

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-#: Seconds without a request, and without the event loop being late, that count as quiet.
+#: Seconds without a request, and without the event loop being late, that count as quiet at least.
 QUIET = 0.05
+#: Seconds of quiet that are enough for any walk.
+_QUIET_ENOUGH = 2.0
 _LATE = 0.01
 #: Seconds after which a loop that has not called back is taken for closed.
 _GONE = 1.0
@@ -32,6 +34,8 @@ _due: "Callable[[], bool] | None" = None
 _act: "Callable[[], object] | None" = None
 #: Called where the program's own code has just ended a piece of work: a short act may be done there.
 _safe: "Callable[[], object] | None" = None
+#: Seconds that the last full collection of ours took.
+_walk = 0.0
 #: Until when an event loop has been asked to call back; a loop that was closed meanwhile never will.
 _waiting = 0.0
 
@@ -101,6 +105,20 @@ def guarded(act: "Callable[[], object]") -> bool:
     return True
 
 
+def walked(seconds: float) -> None:
+    """A full collection of ours has taken so long: what comes in during the next one will wait as long."""
+    global _walk
+    _walk = seconds
+
+
+def quiet() -> float:
+    """Seconds without work that count as an idle moment: as long as the walk that it is for is expected
+    to take. A lull that has lasted so long is more likely to last as long again, and a gap between two
+    requests of a busy server is no lull.
+    """
+    return min(max(QUIET, _walk), _QUIET_ENOUGH)
+
+
 def watch(due: "Callable[[], bool]", act: "Callable[[], object]") -> None:
     """``act`` is called in an idle moment when ``due`` says that there is something to do."""
     global _due, _act
@@ -151,8 +169,9 @@ def _settle() -> None:
 
 def _look_later(loop: "Any") -> None:
     global _waiting
-    _waiting = monotonic() + QUIET + _GONE
-    loop.call_later(QUIET, _look, loop, _entered, loop.time() + QUIET)
+    seconds = quiet()
+    _waiting = monotonic() + seconds + _GONE
+    loop.call_later(seconds, _look, loop, _entered, loop.time() + seconds)
 
 
 def _look(loop: "Any", entered: int, planned: float) -> None:

@@ -132,6 +132,19 @@ def lines(process: ProcessReport) -> Iterator[str]:
     yield from _never_thawed(process)
 
 
+def planned(analysis: Analysis) -> str:
+    """One sentence on Frostline's own walks of the whole heap after start-up: they are pauses too."""
+    walks = [(walk.took, process.name) for process in analysis.processes for walk in process.frozen.planned]
+    if not walks:
+        return ""
+    longest, where = max(walks)
+    total = sum(took for took, _ in walks)
+    return (
+        f"Frostline's own walks of the whole heap after start-up: {len(walks):,}, {ms(total)} in all, "
+        f"up to {ms(longest)} in {where}. They wait for idle moments; what comes in meanwhile waits."
+    )
+
+
 def _never_thawed(process: ProcessReport) -> Iterator[str]:
     """Engines frozen again and again, and never given back (case 10)."""
     story = process.frozen

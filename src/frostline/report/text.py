@@ -9,7 +9,7 @@ from frostline.analysis.passes import FROSTLINE
 from frostline.analysis.verdict import milliseconds as ms
 from frostline.analysis.walked import HOW_FULL
 from frostline.report.blocks import Block, Line, Table
-from frostline.report.freezing import freezing
+from frostline.report.freezing import freezing, planned
 from frostline.report.threads import threads
 from frostline.report.words import forecast_words, number, seconds, sentence, short_paths, verdict_of, walked
 
@@ -61,6 +61,9 @@ def _verdict(analysis: Analysis) -> Iterator[Block]:
         if later.serving and later.serving_longest != longest.longest:
             words = later.serving_longest_text
             yield Line(_longest_line("After start-up", later, later.serving_longest, words))
+    ours = planned(analysis)
+    if ours:
+        yield Line(ours)
     missed = [m for m in analysis.missed if m.python]
     count = len({(p.session, p.pid) for p in analysis.processes})
     text = f"{count} {'process' if count == 1 else 'processes'} recorded, {len(missed)} missed"

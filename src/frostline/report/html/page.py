@@ -10,6 +10,7 @@ from pathlib import Path
 from frostline import __version__
 from frostline.analysis import Analysis
 from frostline.report.blocks import Block, Table
+from frostline.report.freezing import planned
 from frostline.report.html.figures import Figure, figures
 from frostline.report.safe import safe
 from frostline.report.text import report
@@ -70,6 +71,9 @@ def _head(analysis: Analysis) -> Iterator[str]:
     yield f"<h1>{_text(sentence(verdict.sentence))}</h1>"
     for line in (*verdict.lines, *verdict.held):
         yield f"<p>{_text(line[:1].upper() + line[1:])}</p>"
+    ours = planned(analysis)
+    if ours:
+        yield f"<p>{_text(ours)}</p>"
     yield f'<p class="basis">{_text(_basis(analysis))}</p>'
     if analysis.advice:
         first = analysis.advice[0]
