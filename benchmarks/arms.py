@@ -57,6 +57,9 @@ class Run:
     counts_ms: float
     longest_count_ms: float
     metric: float
+    #: CPU time of `follow` in stops beside the passes, over the process's life, and the longest.
+    own_ms: float = 0.0
+    own_longest_ms: float = 0.0
 
 
 def main() -> int:
@@ -218,6 +221,8 @@ def measured(path: Path, pid: int, window: list[int], where: tuple[int, int, str
         sum(counts),
         max(counts, default=0.0),
         metric,
+        sum(series.words.get("line_own_ns", 0) for series in found) / 1e6,
+        max(series.words.get("line_own_longest_ns", 0) for series in found) / 1e6,
     )
 
 
@@ -254,6 +259,11 @@ def report(options: argparse.Namespace, runs: list[Run]) -> int:
     counts = [run for run in runs if run.counts]
     print(f"counts of F at safe points: in {len(counts)} runs, longest"
           f" {max((run.longest_count_ms for run in counts), default=0.0):.1f} ms")  # fmt: skip
+    own = [run for run in runs if run.own_ms]
+    if own:
+        usual, worst_own = median([run.own_ms for run in own]), max(run.own_longest_ms for run in own)
+        print(f"own CPU time in stops beside the passes, over a process's life: {usual:.1f} ms,"
+              f" longest {worst_own:.1f} ms")  # fmt: skip
     if len(blocks) < ENOUGH:
         print(
             f"fewer than {ENOUGH} blocks: p cannot be under {2 / 2 ** len(blocks):.3f}, nothing is concluded"

@@ -31,6 +31,7 @@ def test_the_live_words_say_what_the_line_is_doing(interpreter: Interpreter, tmp
     assert (ran.code, ran.errors) == (0, "")
     (row,) = overview.read(str(tmp_path / "session")).rows
     assert row.line is not None and row.line.exhausted and row.line.state == "credit exhausted"
+    assert row.line.own_ms >= row.line.own_longest_ms > 0
     assert [row.line.budget, row.line.kept, row.line.frozen, row.line.alpha] == json.loads(ran.output)
 
 

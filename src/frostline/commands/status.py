@@ -74,7 +74,8 @@ def _followed(row: overview.Row, line: overview.Line) -> str:
     return (
         f"follow in {row.name} (pid {row.pid}): {line.state}; B {line.budget:,}, H {line.kept:,}, "
         f"F <={line.frozen:,} ({share:.0%} of its credit), alpha {line.alpha:g}; "
-        f"next full pass at {line.limit:,} objects"
+        f"next full pass at {line.limit:,} objects; own work in stops {line.own_ms:.1f} ms of CPU, "
+        f"longest {line.own_longest_ms:.1f} ms"
     )
 
 

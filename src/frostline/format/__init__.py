@@ -95,6 +95,8 @@ WORD_FIELDS = (
     ("line_frozen", "follow: F, objects frozen since, deaths not counted since the last count"),
     ("line_alpha", "follow: alpha, thousandths"),
     ("line_limit", "follow: objects in the oldest generation at which the next full pass is made"),
+    ("line_own_ns", "follow: CPU ns of its own callback in stops, where it counted or judged"),
+    ("line_own_longest_ns", "follow: the longest of these"),
 )
 WORD = {name: WORDS // 8 + i for i, (name, _) in enumerate(WORD_FIELDS)}
 

@@ -12,7 +12,17 @@ import time
 from frostline import format as layout
 from frostline import probe
 from frostline.policy import moments
-from frostline.policy.line import NO_LOOK, Line, aim, plan, set_third, show, write, write_plain
+from frostline.policy.line import (
+    NO_LOOK,
+    Line,
+    aim,
+    plan,
+    set_third,
+    show,
+    show_own,
+    write,
+    write_plain,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,6 +80,7 @@ def make_callback(
                 line.spent_ns += own
                 if own > line.longest_ns:
                     line.longest_ns = own
+                show_own(line)
                 if line.asked:
                     line.asked = False
                     if line.trip is not None:
@@ -114,8 +125,11 @@ def make_callback(
             write(layout.LINE_WAITS, line, line.fell)
         line.lowest = min(line.lowest, old) if line.looks else old
         line.looks += 1
-        # Over the budget anyway, the next count would come late rather than early.
-        due = old >= line.limit or (line.limit > line.budget and old + line.period() > line.limit)
+        # The pass itself comes with the next young one, whose objects are walked and kept with the rest. Over
+        # the budget anyway, the next count would come late rather than early.
+        due = old + line.host[0] >= line.limit or (
+            line.limit > line.budget and old + line.period() > line.limit
+        )
         if line.patient and not line.exhausted and line.looks >= _LASTING:
             due = due or line.budget // 2 <= line.lowest >= old - line.budget // 4
         if due:
@@ -128,6 +142,7 @@ def make_callback(
         line.look_ns += own
         if own > line.longest_look_ns:
             line.longest_look_ns = own
+        show_own(line)
 
     def count(info: "dict[str, int]", took: int) -> int:
         """Survivors of the pass, by count where that is cheap enough, else too many rather than too few."""

@@ -138,6 +138,16 @@ class Line:
         return left + max(left // 4, (self.host[2] + 1) * self.period())
 
 
+def show_own(line: Line) -> None:
+    """What its own work in stops has taken into the live words: the record's passes do not hold it."""
+    recorder = probe.recorder_of_this_process()
+    series = None if recorder is None else recorder.series
+    if series is not None:
+        words, word = series.words, layout.WORD
+        words[word["line_own_ns"]] = line.spent_ns + line.look_ns
+        words[word["line_own_longest_ns"]] = max(line.longest_ns, line.longest_look_ns)
+
+
 def show(line: Line) -> None:
     """The state into the live words, for ``frostline status``. Plain stores."""
     recorder = probe.recorder_of_this_process()

@@ -32,6 +32,9 @@ class Line(NamedTuple):
     alpha: float
     #: Objects in the oldest generation at which the next full pass is made.
     limit: int
+    #: CPU milliseconds of the policy's own work in stops, and the longest: the passes do not hold it.
+    own_ms: float
+    own_longest_ms: float
 
 
 class Row(NamedTuple):
@@ -242,6 +245,8 @@ def _line(words: "dict[str, int] | None") -> "Line | None":
         words["line_frozen"],
         words["line_alpha"] / 1000,
         words["line_limit"],
+        words["line_own_ns"] / 1e6,
+        words["line_own_longest_ns"] / 1e6,
     )
 
 
