@@ -84,6 +84,8 @@ if TYPE_CHECKING:
 
 #: Who this process is, as ``install`` was told: pid, role, rank.
 _identity: "tuple[int, str | None, int | str | None]" = (0, None, None)
+#: What was said on stderr last: ``site`` reads the start-up hook of a virtual environment twice.
+_complained = ""
 
 
 def _boot() -> None:
@@ -94,17 +96,40 @@ def _boot() -> None:
         _record(None)
     except Exception:
         pass  # the host must start whatever happens here; the missing recording is reported
+    text = os.environ.get("FROSTLINE_POLICY", "")
     try:
-        _adopt(os.environ.get("FROSTLINE_POLICY", ""))
+        _adopt(text)
+        if "boundary=ready" in text.replace(" ", "") and "FROSTLINE_RUN" not in os.environ:
+            _complain(
+                f"{text!r} waits to be told when the server is ready, and nobody tells it without"
+                " `frostline run --ready-url URL` (or --ready-log, --ready-after): nothing will be frozen;"
+                " leave out boundary=ready, or use that"
+            )
     except ValueError as error:
         # A policy that nobody can apply, set by hand (``run`` checks it first). To say nothing would
         # leave a server without the policy that its operator believes in.
-        import sys
-
-        if sys.stderr is not None:
-            sys.stderr.write(f"frostline: FROSTLINE_POLICY: {error}\n")
+        _complain(str(error))
     except Exception:
         pass
+
+
+def _complain(what: str) -> None:
+    """A line on stderr about FROSTLINE_POLICY, once, and not in our own commands: theirs is the command's."""
+    global _complained
+    import sys
+
+    program = ""
+    for word in getattr(sys, "orig_argv", ())[1:]:
+        if not word.startswith("-"):
+            program = os.path.basename(word)
+            break
+    if what == _complained or program.partition(".")[0] == "frostline" or sys.stderr is None:
+        return
+    _complained = what
+    try:
+        sys.stderr.write(f"frostline: FROSTLINE_POLICY: {what}\n")
+    except (OSError, ValueError):
+        pass  # full or closed: the host starts all the same
 
 
 def _record(policy: "str | None") -> None:

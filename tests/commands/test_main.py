@@ -228,6 +228,7 @@ def test_doctor_of_no_interpreter(tmp_path: Path) -> None:
         ("run", "--retention", "999999999T", "--", "true"),
         ("run", "--span", "json:loads=a; x", "--", "true"),
         ("run", "--span", "json:loads=", "--", "true"),
+        ("run", "--policy", "", "--", "true"),
     ],
 )
 def test_values_that_mean_nothing_are_refused(tmp_path: Path, arguments: tuple[str, ...]) -> None:

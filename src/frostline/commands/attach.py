@@ -68,7 +68,7 @@ def attach(
 
     Ends with 0 if every process meant is recorded, 1 if any is not.
     """
-    wanted = checked_policy(policy) if policy else None
+    wanted = checked_policy(policy) if policy is not None else None
     settings = {
         "policy": wanted.text if wanted is not None else "",
         "presets": checked_presets(presets),

@@ -1,9 +1,35 @@
 """The command line: which commands there are, and how an error is shown. Only this file exits."""
 
+# Before everything else: see below.
+# ruff: noqa: E402
+import os
+import signal
+import sys
+from types import FrameType
+
+
+def _leave(number: int, frame: "FrameType | None") -> None:
+    os._exit(130)
+
+
+def _until_loaded() -> None:
+    """Ctrl-C while the commands are loaded ends us at once: no traceback, and nothing is there to be put
+    back yet. Only where this is the program, and an ignored SIGINT (nohup) stays ignored.
+    """
+    ours = __name__ == "__main__" or os.path.basename(sys.argv[0]) == "frostline"  # noqa: PTH119
+    if ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _leave)
+
+
+def _loaded() -> None:
+    if signal.getsignal(signal.SIGINT) is _leave:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+_until_loaded()
+
 import contextlib
 import importlib
-import os
-import sys
 from pathlib import Path
 
 from frostline import __version__
@@ -137,6 +163,7 @@ def _dispatch(arguments: list[str]) -> int:
             if cmd_name not in COMMANDS:
                 return None
             module = importlib.import_module(COMMANDS[cmd_name][0])
+            _loaded()
             found: click.Command = getattr(module, cmd_name)
             return found
 

@@ -80,7 +80,7 @@ def run(
     """
     if not command:
         raise usage("no-command", "there is no command to run", "frostline run [OPTIONS] -- COMMAND ...")
-    chosen = checked_policy(policy) if policy else None
+    chosen = checked_policy(policy) if policy is not None else None
     settings = {
         # Not "off" where it was not asked for: that would overrule a program that freezes by itself.
         "policy": chosen.text if chosen else "",
