@@ -11,6 +11,7 @@ is done is not done again: the same command goes on where it was stopped. --only
 Of the process that --server becomes, full passes that end in the window count, Frostline's own walks with
 them. Per block d = (ln B1 + ln B2 - ln A1 - ln A2) / 2; the ratio is exp(mean d), p the exact two-sided
 sign-flip test over blocks, the interval its inversion. Fewer than 6 blocks cannot conclude at 5 %.
+With --pairs a block is two sessions, A B or B A in turn: half the time, and more noise in each.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--b", default="--policy follow --ready-url {ready}", help="and for arm B")
     parser.add_argument("--blocks", type=int, default=ENOUGH)
     parser.add_argument("--patience", type=float, default=600.0, help="seconds until it serves, at most")
+    parser.add_argument(
+        "--pairs", action="store_true", help="each two neighbouring sessions (A B, then B A) are a block"
+    )
     parser.add_argument("--only-report", action="store_true")
     return parser.parse_args()
 
@@ -228,15 +232,19 @@ def measured(path: Path, pid: int, window: list[int], where: tuple[int, int, str
 
 def report(options: argparse.Namespace, runs: list[Run]) -> int:
     """The arms' medians, the ratio by block, p and interval. 0 if there is a whole block."""
+    order, whole = "A B B A", ["A", "A", "B", "B"]
+    if options.pairs:
+        order, whole = "A B and B A in turn", ["A", "B"]
+        runs = [replace(run, block=2 * run.block + run.place // 2) for run in runs]
     blocks = [
         block
         for block in sorted({run.block for run in runs})
-        if sorted(run.arm for run in runs if run.block == block) == ["A", "A", "B", "B"]
+        if sorted(run.arm for run in runs if run.block == block) == whole
     ]
     if not blocks:
         print("no block is complete")
         return 1
-    print(f"{len(blocks)} blocks of A B B A, windows of {median([run.seconds for run in runs]):.0f} s")
+    print(f"{len(blocks)} blocks of {order}, windows of {median([run.seconds for run in runs]):.0f} s")
     print(f"A: frostline run {options.a or '(no policy)'}; B: frostline run {options.b}")
     for name in ("passes", "total_ms", "longest_ms", "young_ms", "metric"):
         logs = []
@@ -245,7 +253,7 @@ def report(options: argparse.Namespace, runs: list[Run]) -> int:
                 [max(float(getattr(run, name)), FLOOR.get(name, 1e-9)) for run in chosen(runs, block, arm)]
                 for arm in "AB"
             )
-            logs.append((sum(map(math.log, b)) - sum(map(math.log, a))) / 2)
+            logs.append((sum(map(math.log, b)) - sum(map(math.log, a))) / len(a))
         arms = [median([getattr(run, name) for run in runs if run.arm == arm]) for arm in "AB"]
         found = interval(logs)
         between = "open" if found is None else " to ".join(f"{math.exp(end):.4f}" for end in found)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import math
+
+import pytest
 
 from benchmarks import arms
 
@@ -30,7 +33,7 @@ def test_a_block_is_its_four_sessions_and_a_sum_of_nothing_has_a_logarithm(capsy
         return arms.Run(block, place, arm, 45.0, int(total > 0), total, total, 5.0, 0, 0.0, 0.0, 100.0)
 
     class Options:
-        a, b, metric = "", "--policy follow", "logprobs:chunks_s"
+        a, b, metric, pairs = "", "--policy follow", "logprobs:chunks_s", False
 
     whole = [run(0, place, arm, 100.0 if arm == "A" else 0.0) for place, arm in enumerate("ABBA")]
     assert arms.report(Options(), whole[:3]) == 1  # type: ignore[arg-type]
@@ -38,3 +41,21 @@ def test_a_block_is_its_four_sessions_and_a_sum_of_nothing_has_a_logarithm(capsy
     text = capsys.readouterr().out  # type: ignore[attr-defined]
     assert "B/A   0.0010" in text, "100 ms against the floor of 0.1 ms"
     assert "nothing is concluded" in text and math.isfinite(arms.median([1.0, 2.0]))
+
+
+def test_pairs_are_blocks_of_two_in_turn(capsys: pytest.CaptureFixture[str]) -> None:
+    def run(block: int, place: int, metric: float) -> arms.Run:
+        arm = "ABBA"[place]
+        return arms.Run(block, place, arm, 45, 10, 1000, 100, 1, 0, 0, 0, metric)
+
+    runs = [
+        run(block, place, 50 if "ABBA"[place] == "A" else 100) for block in range(3) for place in range(4)
+    ]
+    options = argparse.Namespace(metric="m", a="", b="", pairs=True)
+    assert arms.report(options, runs) == 0
+    text = capsys.readouterr().out
+    assert "6 blocks of A B and B A in turn" in text and "nothing is concluded" not in text
+    assert "B/A   2.0000" in text and "p 0.0312" in text
+    options.pairs = False
+    arms.report(options, runs)
+    assert "fewer than 6 blocks" in capsys.readouterr().out
