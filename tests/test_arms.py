@@ -6,7 +6,6 @@ import argparse
 import math
 
 import pytest
-
 from benchmarks import arms
 
 
