@@ -247,3 +247,13 @@ def test_case_10_engines_frozen_again_and_again_and_never_thawed(tmp_path: Path)
     process.add_mark(fmt.MARK_THAW, 8 * S, a=-1, flags=OURS)
     (tmp_path / "b").mkdir()
     assert not [*lines(only(tmp_path / "b", process))]
+
+
+def test_a_thaw_of_what_was_never_frozen_is_no_freeze(tmp_path: Path) -> None:
+    """vLLM's workers call gc.unfreeze() at their end, frozen or not."""
+    process = Process()
+    process.add_pass(1 * S, MS)
+    process.add_mark(fmt.MARK_THAW, 5 * S, a=-1)
+    found = only(tmp_path, process)
+    assert (found.frozen_since, found.frozen.spans, found.frozen.freezes) == (0, (), ())
+    assert len(found.frozen.thaws) == 1

@@ -178,6 +178,8 @@ def _since(spans: tuple[tuple[int, int], ...], end: int) -> tuple[int, int]:
     The thaw at shutdown ends it too, and does not undo it. One that was thawed again soon (around a
     fork) is none: it lasts if it held for most of the time up to the next one, or to the end.
     """
+    if not spans:
+        return 0, 0
     next_ = [begin for begin, _ in spans[1:]] + [end]
     lasting = [
         (a, b) for (a, b), after in zip(spans, next_, strict=True) if 2 * (min(b, end) - a) >= after - a
