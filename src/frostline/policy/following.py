@@ -41,6 +41,8 @@ _NS_AT_FIRST = 10
 #: Counts of the oldest generation, none of which was under half the budget, that tell of something lasting
 #: in it: then the walk is made when it holds little else.
 _LASTING = 8
+#: At most so many passes without credit are left to the interpreter, where each count has found one due.
+_MOST_UNASKED = 7
 
 
 def make_callback(
@@ -151,7 +153,9 @@ def make_callback(
             # What other threads have allocated since the pass began would be frozen with the rest.
             return walked - info["collected"] + max(0, counts()[0])
         fast = line.ns_fast or _NS_AT_FIRST
-        known = line.look == NO_LOOK  # how many there were right before: few enough to count
+        known = (
+            line.look == NO_LOOK and line.counted >= 0
+        )  # how many there were right before: few enough to count
         if known or took <= _COUNT_LIMIT * line.budget * max(line.ns_whole, 100.0):
             survivors = len(objects())
             walked = survivors + info["collected"]
@@ -165,13 +169,20 @@ def make_callback(
         at = clock()
         line.judged += 1
         host_changed()
-        line.looks = 0
-        line.stride = 1
+        looks, line.looks, line.stride = line.looks, 0, 1
         if line.exhausted:
             left = tell(took, info, at)
+            line.wants = line.asked = True
+            if looks:
+                line.unasked = line.sure = min(2 * line.sure + 1, _MOST_UNASKED) if looks == 1 else 0
+            elif not line.unasked:
+                left = len(objects())  # the next one is asked for again
             line.limit = line.limit_without(left)
             plan(line, left, 0, set_threshold)
-            line.wants = line.asked = True
+            if line.unasked:
+                line.unasked -= 1
+                line.look, line.counted = NO_LOOK, -1
+                set_third(line, line.host[2], set_threshold, quiet=True)
             return
         line.estimated = False
         survivors = count(info, took)
@@ -225,7 +236,7 @@ def make_callback(
         most = walked if walked >= 0 else int(took / (line.ns_fast or _NS_AT_FIRST))
         if most > line.budget + line.period():
             write(layout.LINE_OVER_EXHAUSTED, line, guess, at)
-        if walked < 0 and line.look == NO_LOOK:
+        if walked < 0 and line.look == NO_LOOK and line.counted >= 0:
             guess = line.counted  # right before the pass
         return max(0, guess - info["collected"])
 

@@ -82,6 +82,9 @@ class Line:
         self.patient = False
         #: What it takes to believe that, in budgets. Doubled each time that it was wrong.
         self.needed = 1
+        #: Without credit: passes left to the interpreter without a count before, since the counts of before
+        #: that had all found one due at once; and how many such the next one buys.
+        self.unasked = self.sure = 0
         # --- when F is counted next
         #: Frozen since F was counted, and whether a safe point is wanted for it.
         self.since = 0
