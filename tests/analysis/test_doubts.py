@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from frostline import format as fmt
 from frostline.analysis import Analysis, analyse
 from frostline.recording import read_session
 from tests.synthetic import MS, Process, write_helper, write_run
@@ -48,3 +49,31 @@ def test_a_boundary_that_was_asked_for_and_never_came_says_why(
     freeze = next(one for one in analysis.advice if "nothing was frozen" in one.text)
     assert (told in freeze.text) is (ready is not None)
     assert (freeze.command == "") is (ready is not None)
+
+
+@pytest.mark.parametrize(
+    ("spans", "passes", "frozen", "doubted"),
+    [(0, 0, 2, False), (100, 0, 2, True), (0, 8, 2, True), (0, 0, 1, True)],
+)
+def test_a_supervisor_with_nothing_to_freeze_is_no_doubt(
+    tmp_path: Path, spans: int, passes: int, frozen: int, doubted: bool
+) -> None:
+    """uvicorn's parent of two workers: no span, few objects, and an integration has frozen the workers."""
+    parent = Process(pid=1, opened=10**12, text=[("policy", "freeze")])
+    parent.add_pass(300 * MS, 30 * MS)  # its own start-up
+    for i in range(spans):
+        parent.add_span("request", 2000 * MS + i * 10 * MS, 5 * MS)
+    for i in range(passes):
+        parent.add_pass(3000 * MS + i * 100 * MS, 60 * MS)
+    for i in range(2):
+        child = Process(pid=2 + i, opened=10**12 + 1000 * MS + i, text=[("policy", "freeze")])
+        if i < frozen:
+            child.add_mark(fmt.MARK_BOUNDARY, 1000 * MS, a=3)
+            child.add_mark(fmt.MARK_FREEZE, 1000 * MS, flags=fmt.MARK_FLAG_OURS, a=5)
+        child.add_state(60_000 * MS, (1, 0, 0), closing=True)
+        child.write(tmp_path)
+    parent.add_state(60_000 * MS, (1, 0, 0), closing=True)
+    parent.write(tmp_path)
+    write_run(tmp_path, ["uvicorn", "app:app"])
+    found = [d.text for d in analyse(read_session(tmp_path)).doubts if d.slug == "no-boundary"]
+    assert any("python (pid 1)" in text for text in found) is doubted

@@ -257,3 +257,54 @@ def test_a_thaw_of_what_was_never_frozen_is_no_freeze(tmp_path: Path) -> None:
     found = only(tmp_path, process)
     assert (found.frozen_since, found.frozen.spans, found.frozen.freezes) == (0, (), ())
     assert len(found.frozen.thaws) == 1
+
+
+# --- who froze ------------------------------------------------------------------------------
+def worker(policy: str, opened: int = 10**12) -> Process:
+    """A forked worker of a pool: it keeps what it inherits, then its integration tells the boundary."""
+    process = Process(pid=4712, opened=opened, text=[("policy", policy)])
+    process.add_mark(fmt.MARK_FORKED, 0, a=4711)
+    process.add_mark(fmt.MARK_FREEZE, MS, a=-1, flags=OURS)
+    process.add_mark(fmt.MARK_BOUNDARY, 2 * MS, a=3)
+    process.add_mark(fmt.MARK_FREEZE, 3 * MS, a=400_000, flags=OURS)
+    process.add_pass(9 * S, MS)
+    return process
+
+
+@pytest.mark.parametrize("policy", ["freeze", "prefork", "follow"])
+def test_what_a_worker_inherits_was_not_asked_for(tmp_path: Path, policy: str) -> None:
+    analysis = analysed(tmp_path, worker(policy))
+    assert [f.why for f in analysis.processes[0].frozen.freezes] == ["inherited", "boundary"]
+    text = "\n".join(plain(report(analysis)))
+    assert "as inherited, then at the boundary" in text and "as asked" not in text
+
+
+def test_what_is_asked_of_a_worker_is_told_as_such(tmp_path: Path) -> None:
+    """Freeze, thaw and freeze by command: each is an event, however many freezes there are."""
+    process = worker("freeze")
+    process.add_mark(fmt.MARK_THAW, 2 * S, a=-1, flags=OURS)
+    process.add_mark(fmt.MARK_FREEZE, 3 * S, a=-1, b=1, flags=SPLICE)
+    whole(process, 4 * S, 90)
+    process.add_mark(fmt.MARK_THAW, 8 * S, a=-1, flags=OURS)
+    found = only(tmp_path, process)
+    assert [f.why for f in found.frozen.freezes] == ["inherited", "boundary", "asked", "whole heap"]
+    shown = [(e.kind, e.time - found.start) for e in found.events if not e.minor]
+    assert [at for kind, at in shown if kind == "freeze"] == [MS, 3 * MS, 3 * S]
+    assert [at for kind, at in shown if kind == "thaw"] == [2 * S, 8 * S]
+
+
+def test_what_prefork_freezes_before_a_fork_is_start_up(tmp_path: Path) -> None:
+    process = Process(text=[("policy", "prefork")])
+    whole(process, 1 * S)
+    process.add_mark(fmt.MARK_FORK, 1100 * MS)
+    process.add_mark(fmt.MARK_FREEZE, 2 * S, a=-1, flags=OURS)
+    process.add_mark(fmt.MARK_FORK, 2010 * MS)
+    process.add_mark(fmt.MARK_FREEZE, 3 * S, a=-1, b=3, flags=SPLICE)
+    process.add_mark(fmt.MARK_FORK, 3001 * MS)
+    process.add_mark(fmt.MARK_FREEZE, 4 * S, a=-1, b=3, flags=SPLICE)
+    whole(process, 5 * S)
+    process.add_pass(9 * S, MS)
+    found = only(tmp_path, process)
+    why = [f.why for f in found.frozen.freezes]
+    assert why == ["before a fork"] * 3 + ["asked", "whole heap"]
+    assert len(found.frozen.planned) == 1

@@ -337,3 +337,17 @@ def test_the_top_says_what_to_do_and_who_else_was_stopped(tmp_path: Path) -> Non
     assert lines[2].startswith("  It also stopped Worker dp1 (pid 11) once, for 301 ms in ")
     assert lines[3].startswith("  It also stopped Worker dp0 (pid 10) once, for 300 ms in ")
     assert lines[4] == "Next: frostline run --policy freeze --ready-url URL -- serve"
+
+
+def test_one_slow_request_and_a_worker_that_ended_by_a_signal(tmp_path: Path) -> None:
+    process = Process()
+    for i in range(20):
+        process.add_span("request", i * 100 * MS, (90 if i == 3 else 5) * MS, kind=fmt.SPAN_ASYNC)
+    process.add_pass(1 * MS, MS, 0)
+    process.write(tmp_path)
+    text = "\n".join(plain(report(analyse(read_session(tmp_path)))))
+    assert "Not the collector: no pass explains the slow request." in text
+    assert "no close recorded: it ended by a signal or by os._exit()" in text
+    process.words["closed"] = process.opened + 5000 * MS
+    process.write(tmp_path)
+    assert "os._exit()" not in "\n".join(plain(report(analyse(read_session(tmp_path)))))

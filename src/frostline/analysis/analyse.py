@@ -17,6 +17,7 @@ from frostline.analysis.held import held_up
 from frostline.analysis.model import Analysis, MissedProcess, Options, ProcessReport, State
 from frostline.analysis.passes import AUTOMATIC, full_passes, generation_stats, longest_from, pauses_of
 from frostline.analysis.pauses import Pauses
+from frostline.analysis.serving import serving_from
 from frostline.analysis.steps import (
     Counted,
     Steps,
@@ -135,11 +136,7 @@ def _process(
     if at_attach and at_close and at_attach.frozen is not None and at_close.frozen is not None:
         frozen_since = at_close.frozen - at_attach.frozen
     boundaries = [m.time for m in series.marks if m.kind == fmt.MARK_BOUNDARY]
-    ready = session.ready[1] if session.ready else 0
-    # The first boundary: a model that is added later does not begin the serving anew.
-    serving = min(boundaries, default=0) or (ready if start <= ready <= stop else 0)
-    # Who is attached to serves already: its start-up is not in the recording.
-    serving = serving or (start if marks.attached_after(series) else first_step(series, steps.labels))
+    serving = serving_from(series, session.ready, first_step(series, steps.labels), start, stop)
     story = frozen(series, stop)
     longest, longest_text = longest_from(series, pauses, 0)
     serving_longest, serving_text = longest_from(series, pauses, serving or stop)

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from frostline import format as fmt
 from frostline.analysis.events import attached_after
+from frostline.analysis.freezing import negligible
 from frostline.analysis.frozen import PROGRAM
 from frostline.analysis.model import Doubt, FullPass, MissedProcess, ProcessReport
+from frostline.analysis.passes import AUTOMATIC
 from frostline.analysis.verdict import milliseconds, some
 from frostline.recording import Loss, Run
 
@@ -113,6 +115,8 @@ def _freezes(processes: tuple[ProcessReport, ...], ready: tuple[str, int, str] |
     # Who was gone before the others were told has missed nothing.
     told = {p.session: p.boundary for p in reversed(asked) if p.boundary}
     waiting = [p for p in waiting if p.stop > told.get(p.session, 0)]
+    # A supervisor whose workers were frozen has nothing to freeze itself.
+    waiting = [p for p in waiting if not _supervises(p, processes)]
     if waiting:
         found.append(
             Doubt(
@@ -122,6 +126,21 @@ def _freezes(processes: tuple[ProcessReport, ...], ready: tuple[str, int, str] |
             )
         )
     return found
+
+
+def _supervises(process: ProcessReport, processes: tuple[ProcessReport, ...]) -> bool:
+    """Its workers were frozen, it has no work of its own, and its passes cost nothing to speak of."""
+    children = [
+        p
+        for p in processes
+        if p.series.parent == process.pid != p.pid
+        and p.session == process.session
+        and p.role != "resource tracker"
+    ]
+    if not children or process.labels or not all(p.frozen_since for p in children):
+        return False
+    full = [p.pause for p in process.full_passes if p.kind == AUTOMATIC and p.start > children[0].start]
+    return negligible(max(full, default=0), sum(full), process.wall)
 
 
 def _spliced(processes: tuple[ProcessReport, ...]) -> Iterator[Doubt]:

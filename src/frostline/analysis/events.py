@@ -8,6 +8,7 @@ from collections import defaultdict
 import numpy as np
 
 from frostline import format as fmt
+from frostline.analysis.frozen import inside, policies_of, policy_at
 from frostline.analysis.model import CallSite, Event, State
 from frostline.analysis.pauses import Pauses
 from frostline.format.meanings import LINES
@@ -18,6 +19,8 @@ FINALIZERS = 500_000_000
 #: More acts of a policy than this are told of in sum.
 SEVERAL = 4
 
+#: Acts of the line that freeze.
+_ACTS = (fmt.LINE_MOVED, fmt.LINE_OVER_BURST, fmt.LINE_WHOLE_HEAP)
 _BOUNDARY_FROM = {1: "the program", 2: "the supervisor", 3: "an integration"}
 #: Marks that are no event of their own: they are shown in tables instead.
 _QUIET = {
@@ -129,19 +132,26 @@ def events(series: Series) -> tuple[Event, ...]:
     found: list[Event] = []
     hidden = _finalizers(series)
     follows = sum(mark.kind in (fmt.MARK_LINE, fmt.MARK_FREEZE) for mark in series.marks) > SEVERAL
+    acts = [m for m in series.marks if m.kind == fmt.MARK_LINE and m.values[0] in _ACTS]
+    policies = policies_of(series)
     for mark in series.marks:
         if mark.kind not in _QUIET and mark.time not in hidden:
-            found.append(Event(mark.time, mark.label, _words(series, mark), _minor(mark, follows)))
+            periodic = policy_at(policies, mark.time).startswith("periodic")
+            minor = _minor(mark, follows, periodic, acts)
+            found.append(Event(mark.time, mark.label, _words(series, mark), minor))
     return tuple(found)
 
 
-def _minor(mark: Mark, follows: bool) -> bool:
+def _minor(mark: Mark, follows: bool, periodic: bool, acts: list[Mark]) -> bool:
     """What a policy does over and over: moves of the line, and the freezes and thresholds with them."""
     if mark.kind == fmt.MARK_LINE:
         return mark.values[0] not in (fmt.LINE_GUARD, fmt.LINE_SWITCHED_OFF)
     ours = bool(mark.flags & fmt.MARK_FLAG_OURS)
     if mark.kind in (fmt.MARK_FREEZE, fmt.MARK_THAW):
-        return ours and follows and not mark.flags & (fmt.MARK_FLAG_SPLICE | fmt.MARK_FLAG_LATE)
+        if not ours or not follows or mark.flags & (fmt.MARK_FLAG_SPLICE | fmt.MARK_FLAG_LATE):
+            return False
+        # One that is asked for, the boundary's and the thaw at the end are told of one by one.
+        return (periodic and mark.kind == fmt.MARK_FREEZE) or inside(mark, acts)
     return ours and follows and mark.kind == fmt.MARK_THRESHOLD
 
 

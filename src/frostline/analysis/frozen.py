@@ -23,8 +23,14 @@ MOVED = "moved"
 WHOLE_HEAP = "whole heap"
 PERIODIC = "periodic"
 ASKED = "asked"
+#: A forked worker keeps what it has inherited as it stands, before it builds anything.
+INHERITED = "inherited"
+#: Under ``prefork``, in the parent.
+BEFORE_FORK = "before a fork"
 PROGRAM = "program"
 
+#: ns. A splice so short before a fork was made for it.
+AT_ONCE = 50_000_000
 #: Net allocations between a full pass and a freeze that are nothing to speak of: frames, arguments.
 FEW = 200
 #: Reasons for which a full pass walked more than the budget of ``follow``.
@@ -41,7 +47,7 @@ class Freeze:
     """One ``gc.freeze()``."""
 
     time: int
-    #: Why: BOUNDARY, AGAIN, MOVED, WHOLE_HEAP, PERIODIC, ASKED or PROGRAM.
+    #: Why: BOUNDARY, AGAIN, MOVED, WHOLE_HEAP, PERIODIC, ASKED, INHERITED, BEFORE_FORK or PROGRAM.
     why: str
     #: ``file:line`` of the program's, empty for ours.
     where: str
@@ -68,7 +74,7 @@ class Walk:
     kept: int
     #: F: objects that the line had frozen since the walk before.
     moved: int
-    #: It is a boundary's own, and belongs to start-up.
+    #: It is a boundary's own, or the first before a fork, and belongs to start-up.
     boundary: bool
 
 
@@ -146,13 +152,13 @@ def frozen(series: Series, end: int) -> Frozen:
         until=until,
         spans=spans,
         freezes=freezes,
-        thaws=tuple(m.time for m in acts if m.kind == fmt.MARK_THAW and not _inside(m, whole)),
+        thaws=tuple(m.time for m in acts if m.kind == fmt.MARK_THAW and not inside(m, whole)),
         walks=_walks(whole, freezes),
         line=_line(lines),
     )
 
 
-def _inside(mark: Mark, around: list[Mark]) -> bool:
+def inside(mark: Mark, around: list[Mark]) -> bool:
     """Whether an instant lies in one of these intervals, which follow one another."""
     at = bisect_right(around, mark.time, key=lambda one: one.time) - 1
     return at >= 0 and mark.time <= around[at].stop
@@ -164,7 +170,7 @@ def _spans(acts: list[Mark], whole: list[Mark], end: int) -> tuple[tuple[int, in
     for mark in acts:
         if mark.kind == fmt.MARK_FREEZE:
             begin = begin or mark.stop
-        elif begin and not _inside(mark, whole):
+        elif begin and not inside(mark, whole):
             found.append((begin, mark.time))
             begin = 0
     if begin:
@@ -195,9 +201,9 @@ def _freezes(series: Series, acts: list[Mark], lines: list[Mark]) -> tuple[Freez
     boundaries = [m.time for m in series.marks if m.kind == fmt.MARK_BOUNDARY]
     whole = [m for m in lines if m.values[0] == fmt.LINE_WHOLE_HEAP]
     moves = [m for m in lines if m.values[0] in (fmt.LINE_MOVED, fmt.LINE_OVER_BURST)]
-    periodic = any(
-        m.kind == fmt.MARK_POLICY and series.name(m.values[0]).startswith("periodic") for m in series.marks
-    )
+    forked = any(m.kind == fmt.MARK_FORKED for m in series.marks)
+    forks = [m.time for m in series.marks if m.kind == fmt.MARK_FORK]
+    policies = policies_of(series)
     uncollected = _Uncollected(series)
     found: list[Freeze] = []
     last, begun = 0, False
@@ -211,12 +217,13 @@ def _freezes(series: Series, acts: list[Mark], lines: list[Mark]) -> tuple[Freez
             why = PROGRAM
         elif told:
             why, begun = AGAIN if begun else BOUNDARY, True
-        elif _inside(mark, whole):
-            why = WHOLE_HEAP
-        elif not splice and _inside(mark, moves):
+        elif inside(mark, whole):
+            first = not found and policy_at(policies, mark.time).startswith("prefork")
+            why = BEFORE_FORK if first else WHOLE_HEAP
+        elif not splice and inside(mark, moves):
             why = MOVED
         else:
-            why = PERIODIC if periodic and not splice else ASKED
+            why = _otherwise(mark, policy_at(policies, mark.time), forked and not begun, forks)
         garbage = ""
         if splice:
             garbage = "without a collect"
@@ -242,6 +249,35 @@ def _freezes(series: Series, acts: list[Mark], lines: list[Mark]) -> tuple[Freez
     return tuple(found)
 
 
+def _otherwise(mark: Mark, policy: str, worker: bool, forks: list[int]) -> str:
+    """Why we froze where neither a boundary nor a mark of the line says it.
+
+    What is asked of a live process is a splice; ``prefork`` splices with requests in flight, at a fork.
+    ``worker``: forked, and its own boundary has not come.
+    """
+    if mark.flags & fmt.MARK_FLAG_SPLICE:
+        at = bisect_right(forks, mark.time)
+        forks_now = at < len(forks) and forks[at] - mark.time < AT_ONCE
+        return BEFORE_FORK if policy.startswith("prefork") and forks_now else ASKED
+    if worker:
+        return INHERITED
+    if policy.startswith("prefork"):
+        return BEFORE_FORK
+    return PERIODIC if policy.startswith("periodic") else ASKED
+
+
+def policies_of(series: Series) -> list[tuple[int, str]]:
+    """(since when, which) of the policies that were in force, in order; an empty text for none."""
+    found = [(0, series.first_text("policy"))]
+    found += [(m.time, series.name(m.values[0])) for m in series.marks if m.kind == fmt.MARK_POLICY]
+    return [(time, "" if text == "off" else text) for time, text in found]
+
+
+def policy_at(policies: list[tuple[int, str]], time: int) -> str:
+    """The policy in force at an instant, of ``policies_of``."""
+    return policies[max(0, bisect_right(policies, time, key=lambda one: one[0]) - 1)][1]
+
+
 class _Uncollected:
     """Why garbage may be among what the program froze."""
 
@@ -262,7 +298,7 @@ class _Uncollected:
 
 
 def _walks(whole: list[Mark], freezes: tuple[Freeze, ...]) -> tuple[Walk, ...]:
-    told = [f.time for f in freezes if f.why in (BOUNDARY, AGAIN)]
+    told = [f.time for f in freezes if f.why in (BOUNDARY, AGAIN, BEFORE_FORK)]
     return tuple(
         Walk(
             time=mark.time,

@@ -144,6 +144,11 @@ def plural(label: str) -> str:
     return NOUNS.get(label, f"'{label}'")
 
 
+def one_of(word: str) -> str:
+    """``request`` of ``requests``; what is in quotes stays."""
+    return word.removesuffix("s")
+
+
 def _elsewhere(counted: Counted) -> str:
     if not counted.elsewhere:
         return ""
@@ -168,9 +173,7 @@ def _innocent(counted: Counted, processes: tuple[ProcessReport, ...], options: O
     )
     if counted.explained or counted.explained_requests:
         return f"it explains only {_explained(counted)}"
-    slow = " and ".join(
-        "slow step" if n == 1 and w == "steps" else f"{n:,} slow {w}" for _, n, w in kinds if n
-    )
+    slow = " and ".join(f"slow {one_of(w)}" if n == 1 else f"{n:,} slow {w}" for _, n, w in kinds if n)
     quick = " and ".join(f"{n:,} {word}" for n, slow_ones, word in kinds if n and not slow_ones)
     if slow:
         return f"no pass explains the {slow}" + (f", and none of the {quick} is slow" if quick else "")

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from frostline.analysis import Analysis, ProcessReport
-from frostline.analysis.frozen import AGAIN, ASKED, BOUNDARY, MOVED, PERIODIC, PROGRAM, WHOLE_HEAP, Freeze
+from frostline.analysis.frozen import (
+    AGAIN,
+    ASKED,
+    BEFORE_FORK,
+    BOUNDARY,
+    INHERITED,
+    MOVED,
+    PERIODIC,
+    PROGRAM,
+    WHOLE_HEAP,
+    Freeze,
+)
 from frostline.analysis.verdict import milliseconds as ms
 from frostline.analysis.verdict import plural, some
 from frostline.report.blocks import Block, Line, Table
@@ -18,6 +29,8 @@ _WHY = {
     WHOLE_HEAP: "in a walk of the whole heap",
     PERIODIC: "by the clock",
     ASKED: "as asked while it ran",
+    INHERITED: "as inherited, by the policy",
+    BEFORE_FORK: "before a fork",
 }
 
 
@@ -29,11 +42,15 @@ def freezing(analysis: Analysis) -> Iterator[Block]:
         if not story.freezes and not story.since:
             continue
         first = story.first or (story.freezes[0] if story.freezes else None)
+        boundary = next((f for f in story.freezes if f.why == BOUNDARY), None)
+        told = how(first) if first else "in the process that forked it"
+        if first and boundary and first.why == INHERITED:
+            told = f"as inherited, then {how(boundary)}"
         rows.append(
             (
                 process.name,
                 f"{((first.time if first else story.since) - analysis.start) / 1e9:.3f}",
-                how(first) if first else "in the process that forked it",
+                told,
                 _objects(process),
                 _until(process, analysis.start),
                 str(len(story.freezes)) if len(story.freezes) > 1 else "",

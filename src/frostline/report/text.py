@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from frostline.analysis import Advice, Analysis, LabelStats, LongStep, ProcessReport, State
+from frostline.analysis import Advice, Analysis, LabelStats, LongStep, State
 from frostline.analysis.passes import FROSTLINE
 from frostline.analysis.verdict import milliseconds as ms
 from frostline.analysis.walked import HOW_FULL
 from frostline.report.blocks import Block, Line, Table
 from frostline.report.freezing import freezing, planned
 from frostline.report.threads import threads
-from frostline.report.words import forecast_words, number, seconds, sentence, short_paths, verdict_of, walked
+from frostline.report.words import (
+    NO_CLOSE,
+    NO_CLOSE_WHY,
+    forecast_words,
+    how_it_ended,
+    longest_line,
+    number,
+    seconds,
+    sentence,
+    short_paths,
+    verdict_of,
+    walked,
+)
 
 #: Rows shown of what can be long; ``--csv`` and ``--json`` have them all.
 SHOWN_LABELS = 5
@@ -56,11 +68,11 @@ def _verdict(analysis: Analysis) -> Iterator[Block]:
         yield Line(f"{line}.")
     longest = max(analysis.processes, key=lambda p: p.longest, default=None)
     if longest is not None:
-        yield Line(_longest_line("Longest pause", longest, longest.longest, longest.longest_text))
+        yield Line(longest_line("Longest pause", longest, longest.longest, longest.longest_text))
         later = max(analysis.processes, key=lambda p: p.serving_longest)
         if later.serving and later.serving_longest != longest.longest:
             words = later.serving_longest_text
-            yield Line(_longest_line("After start-up", later, later.serving_longest, words))
+            yield Line(longest_line("After start-up", later, later.serving_longest, words))
     ours = planned(analysis)
     if ours:
         yield Line(ours)
@@ -91,10 +103,6 @@ def _next(every: tuple[Advice, ...]) -> Line:
     return Line(f"Next: {short_paths(first.text)}.")
 
 
-def _longest_line(what: str, process: ProcessReport, pause: int, words: str) -> str:
-    return f"{what}: {ms(pause)}, in {process.name}{f' ({words})' if words else ''}."
-
-
 def _processes(analysis: Analysis) -> Iterator[Block]:
     rows: list[tuple[str, ...]] = []
     for process in analysis.processes:
@@ -111,7 +119,7 @@ def _processes(analysis: Analysis) -> Iterator[Block]:
                 number(process.longest),
                 f"{process.pause_total / process.wall:.2%}",
                 f"{lost:,}" if lost else "",
-                _how_it_ended(process),
+                how_it_ended(process),
             )
         )
     columns = (
@@ -120,6 +128,8 @@ def _processes(analysis: Analysis) -> Iterator[Block]:
     if rows:
         spare = ("lost", "policy", "python", "spans", "recorded", "end")
         yield Table("Processes", columns, tuple(rows), frozenset((3, 4, 5, 6, 7, 8)), spare)
+    if any(row[-1] == NO_CLOSE for row in rows):
+        yield Line(NO_CLOSE_WHY, "quiet", indent=2)
     if analysis.missed:
         missed = [
             (m.name, m.reason, m.detail, " ".join(" ".join(m.command).split())[:SHOWN_COMMAND])
@@ -127,14 +137,6 @@ def _processes(analysis: Analysis) -> Iterator[Block]:
         ]
         heading = ("process", "reason", "detail", "command")
         yield Table("Processes missed", heading, tuple(missed), spare=("detail", "command"))
-
-
-def _how_it_ended(process: ProcessReport) -> str:
-    if process.closed:
-        return "closed"
-    if any(event.kind == "exec" for event in process.events):
-        return "exec"
-    return "running or killed" if process.series.live else "no close recorded"
 
 
 def _generations(analysis: Analysis) -> Iterator[Block]:

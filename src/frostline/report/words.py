@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 
-from frostline.analysis import LongStep, Walked
+from frostline.analysis import LongStep, ProcessReport, Walked
 from frostline.analysis.triggers import Forecast
 from frostline.analysis.verdict import milliseconds as ms
 
 #: Up to the folder of the installed packages, or else of the standard library.
 _LIBRARY = re.compile(r"(?<![^\s:(])/[^\s:]*?/lib(?:64)?/python3\.\d+t?/(?:site-packages/|dist-packages/)?")
+#: How a process ended that said nothing, and why that is nothing to worry about.
+NO_CLOSE = "no close recorded"
+NO_CLOSE_WHY = (
+    "no close recorded: it ended by a signal or by os._exit(). Workers of uvicorn do: they shut down, "
+    "and then raise the signal again that they were told by. All that came before is in the recording"
+)
 
 
 def seconds(ns: float) -> str:
@@ -61,3 +67,17 @@ def forecast_words(forecast: Forecast) -> str:
         f"after {forecast.allocations:,} net container allocations{when}; it waits for the "
         f"{forecast.rule} ({checked})"
     )
+
+
+def how_it_ended(process: ProcessReport) -> str:
+    """In a word or two."""
+    if process.closed:
+        return "closed"
+    if any(event.kind == "exec" for event in process.events):
+        return "exec"
+    return "running or killed" if process.series.live else NO_CLOSE
+
+
+def longest_line(what: str, process: ProcessReport, pause: int, words: str) -> str:
+    """``Longest pause: 40 ms, in NAME (gen 2, automatic).``"""
+    return f"{what}: {ms(pause)}, in {process.name}{f' ({words})' if words else ''}."
