@@ -5,7 +5,7 @@ Four lines in every process that serves::
     import frostline
     frostline.install(role="EngineCore", rank=dp_rank)   # reads FROSTLINE_*; inert when nothing asks
     frostline.startup_complete()                         # the boundary: collect, freeze
-    frostline.shutdown()                                 # thaw
+    frostline.shutdown()                                 # thaw, collect
 
 Everything is imported when it is first needed: this file runs in every recorded interpreter.
 """

@@ -33,12 +33,13 @@ PROGRAM = "program"
 AT_ONCE = 50_000_000
 #: Net allocations between a full pass and a freeze that are nothing to speak of: frames, arguments.
 FEW = 200
+NO_CREDIT = "no credit"
 #: Reasons for which a full pass walked more than the budget of ``follow``.
 _OVER = {
     fmt.LINE_OVER_BURST: "many survivors at once",
     fmt.LINE_OVER_GARBAGE: "most of it garbage",
     fmt.LINE_OVER_YIELD: "a good part reclaimed",
-    fmt.LINE_OVER_EXHAUSTED: "no credit",
+    fmt.LINE_OVER_EXHAUSTED: NO_CREDIT,
 }
 
 

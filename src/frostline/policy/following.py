@@ -14,6 +14,7 @@ from frostline import probe
 from frostline.policy import moments
 from frostline.policy.line import (
     NO_LOOK,
+    NS_USUAL,
     Line,
     aim,
     plan,
@@ -85,6 +86,7 @@ def make_callback(
                 show_own(line)
                 if line.asked:
                     line.asked = False
+                    line.tries = 0
                     if line.trip is not None:
                         line.trip[signum]  # nothing may follow after which signals are looked for
         except RecursionError:
@@ -232,7 +234,7 @@ def make_callback(
         walked too much is marked, with what it walked by the time it took. What it left, about.
         """
         walked = info.get("candidates", -1)
-        guess = walked if walked >= 0 else int(took / max(line.ns_whole, 1.0))
+        guess = walked if walked >= 0 else int(took / (line.ns_whole or NS_USUAL))
         most = walked if walked >= 0 else int(took / (line.ns_fast or _NS_AT_FIRST))
         if most > line.budget + line.period():
             write(layout.LINE_OVER_EXHAUSTED, line, guess, at)

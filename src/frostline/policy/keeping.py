@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     Callback = Callable[[str, dict[str, int]], None]
 
+#: How often a forced walk that landed inside a pass is put off to the next look for signals.
+MOST_TRIES = 1_000
 #: Threshold 2 that no count reaches: no full pass starts by itself.
 _NEVER = 2**31 - 1
 
@@ -208,9 +210,14 @@ class Follow(Keeper):
         else:
             line.aim(self.line, engine.real("set_threshold"), deferred())
 
-    def _forced(self) -> None:
-        if self.line.active and self.line.exhausted:
-            engine.whole_heap()
+    def _forced(self) -> object:
+        now = self.line
+        if now.active and now.exhausted and engine.whole_heap() is None and now.tries < MOST_TRIES:
+            # Another tool's callback stands behind ours: the interpreter looks for signals in it, inside the
+            # pass. It looks again after that callback's next call or jump, and at last after its end.
+            now.tries += 1
+            return moments.AGAIN
+        return None
 
     def before_whole_heap(self) -> None:
         self.line.busy = True

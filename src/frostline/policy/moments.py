@@ -212,16 +212,29 @@ class _Trip:
 
 
 TRIP = _Trip()
+#: What a handler returns that landed inside a pass.
+AGAIN = object()
 SIGNUM = _signal.SIGRTMAX - 2
 _handler: "Callable[[], object] | None" = None
 _previous: "Any" = None
 
 
 def _on_signal(signum: int, frame: "Any") -> None:
-    if _handler is not None:
-        guarded(_handler)
-    if callable(_previous):
+    if _handler is not None and _landed_badly(_handler):
+        # Nothing may follow after which signals are looked for: this would run in itself.
+        TRIP[SIGNUM]
+    elif callable(_previous):
         _previous(signum, frame)
+
+
+def _landed_badly(handler: "Callable[[], object]") -> bool:
+    """Runs it; True if it wants to be run again at the next look for signals."""
+    try:
+        return handler() is AGAIN
+    except Exception as error:
+        if not is_ours(error):
+            raise
+        return False
 
 
 def install(handler: "Callable[[], object]") -> bool:

@@ -66,11 +66,18 @@ def write_fallback(session: str) -> str:
     except OSError as error:
         raise FrostlineError(
             "session-folder",
-            f"cannot write {boot}: {error.strerror}",
+            f"cannot write {boot}: {_reason(error)}",
             "Choose another folder with -o.",
             exit_code=125,
         ) from error
     return entry
+
+
+def _reason(error: OSError) -> str:
+    """In words; copytree's error is a list of (from, to, why)."""
+    if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):
+        return str(error.args[0][0][2]).partition("] ")[2] or str(error)
+    return error.strerror or str(error)
 
 
 def _version_of(boot: str) -> str:

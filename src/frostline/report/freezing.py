@@ -12,6 +12,7 @@ from frostline.analysis.frozen import (
     BOUNDARY,
     INHERITED,
     MOVED,
+    NO_CREDIT,
     PERIODIC,
     PROGRAM,
     WHOLE_HEAP,
@@ -124,7 +125,11 @@ def lines(process: ProcessReport) -> Iterator[str]:
         )
     if line.over:
         count = sum(one.count for one in line.over)
-        why = ", ".join(f"{one.count:,} {one.reason} (up to {one.most:,} objects)" for one in line.over)
+        # Without credit nobody counts: by the time that the pass took.
+        why = ", ".join(
+            f"{one.count:,} {one.reason} (up to {'~' if one.reason == NO_CREDIT else ''}{one.most:,} objects)"
+            for one in line.over
+        )
         yield f"{count:,} full {'pass' if count == 1 else 'passes'} walked over the budget: {why}"
     planned = story.planned
     if planned:
