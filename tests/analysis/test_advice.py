@@ -248,8 +248,10 @@ def test_both_are_said_of_two_processes(tmp_path: Path) -> None:
     serve(stock)
     for i in range(5):
         stock.add_pass(6 * S + i * S, 90 * MS)
-    commands = [a.command for a in analysed(tmp_path, stock, done).advice]
-    assert "--policy freeze " in commands[0] and "--policy tune:" in commands[1]
+    first, second, *_ = analysed(tmp_path, stock, done).advice
+    assert "--policy freeze " in first.command and "still had 5 full passes" in second.text
+    # No two commands of which one undoes the other.
+    assert not second.command and "first freeze, then freeze,thresholds=700/10/1000" in second.text
 
 
 def test_a_threshold_so_high_that_young_passes_stop_the_process(tmp_path: Path) -> None:

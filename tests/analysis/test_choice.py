@@ -148,10 +148,11 @@ def test_a_server_that_was_attached_to_is_frozen_as_it_runs(tmp_path: Path) -> N
     """At 3 a.m. nobody restarts it for a policy, and its start-up is not in the recording."""
     process = stock(STAYS)
     process.add_mark(fmt.MARK_ATTACH, 0, a=3600 * S)
-    (one,) = [a for a in analysed(tmp_path, process).advice if a.command.startswith("frostline freeze")]
-    assert one.command == f"frostline freeze {process.pid} --tree"
-    assert "Freeze it as it runs, which collects nothing before" in one.text
-    assert "Freeze it at the end of start-up: " not in one.text
+    now, lasting, *_ = advice(tmp_path, process)
+    assert now.command == f"frostline attach {process.pid} --tree --policy freeze"  # detached since
+    assert "Freeze it as it runs, which collects nothing before" in now.text
+    assert lasting.command == "frostline run --policy freeze --ready-url URL -- serve"
+    assert "make it last" in lasting.text and "at its next start" in lasting.text
 
 
 # --- policies in force ----------------------------------------------------------------------
@@ -170,18 +171,46 @@ def moved(process: Process) -> None:
 
 
 def test_a_line_that_never_moved_is_a_freeze(tmp_path: Path) -> None:
-    one = with_command(tmp_path, follows())
-    assert one.text.startswith("policy follow gains nothing here over a simpler one: in python (pid 4711)")
-    assert "the line never moved" in one.text
-    assert one.command == "frostline run --policy freeze -- serve"
+    (one, *_) = advice(tmp_path, follows())
+    assert one.text.startswith("policy follow does here what freeze would do: in python (pid 4711) the line")
+    # It cost nothing, so to drop it gains nothing: no advice that turns about with each recording.
+    assert "the line never moved" in one.text and one.text.endswith("Keep it") and not one.command
+
+
+def test_a_moment_without_a_full_pass_tells_nothing_of_follow(tmp_path: Path) -> None:
+    """A stranger's run with one request was told to drop it."""
+    process = Process(hexversion=0x030F00F0, text=[("policy", "follow")])
+    boundary(process, 5 * S)
+    process.add_span("request", 6 * S, MS, kind=fmt.SPAN_ASYNC)
+    (one, *_) = advice(tmp_path, process)
+    assert "too little to tell. Keep it" in one.text and not one.command
+
+
+def test_a_walk_that_saw_little_is_no_ground_for_a_change_and_siblings_speak(tmp_path: Path) -> None:
+    """Two workers of one server: one walked soon after the freeze, the other when much had been frozen."""
+    early, late = follows(), follows()
+    early.pid, late.pid = 11, 12
+    late.opened = early.opened + 1
+    for process, frozen in ((early, 900), (late, 80_000)):
+        moved(process)
+        whole(process, 20 * S, reclaimed=60)
+        process.marks[-1]["c"] = frozen
+    (one, *_) = advice(tmp_path, early)
+    assert "only 900 of them have been walked since" in one.text and not one.command
+    (tmp_path / "b").mkdir()
+    write_run(tmp_path / "b", ["serve"])
+    both = analysed(tmp_path / "b", early, late).advice[0]
+    assert "--policy freeze,thresholds=700/10/1000 " in both.command
+    assert "It would spare 1 pass of the policy's own, 80 ms" in both.text
+    assert "see it again under your load before you change it" in both.text
 
 
 def test_a_line_that_never_moved_although_full_passes_matter(tmp_path: Path) -> None:
     process = follows()
     walks(process, [600_000] * 4, collected=90_000)
-    one = with_command(tmp_path, process)
+    (one,) = [a for a in advice(tmp_path, process) if a.text.startswith("policy follow")]
     assert "full passes reclaim a good part of what they walk (360,000 objects)" in one.text
-    assert "--policy freeze -- " in one.command
+    assert not one.command
     whole(process, 35 * S, 300_000)
     (tmp_path / "b").mkdir()
     one = with_command(tmp_path / "b", process)
@@ -236,9 +265,9 @@ def test_the_pass_after_the_thaw_is_a_walk_too(tmp_path: Path) -> None:
 def test_credit_that_is_gone_and_never_comes_back(tmp_path: Path) -> None:
     process = follows()
     process.add_mark(fmt.MARK_LINE, 10 * S, a=fmt.LINE_EXHAUSTED, b=-1, flags=OURS)
-    one = with_command(tmp_path, process)
+    (one, *_) = advice(tmp_path, process)
     assert "nobody tells of idle moments (frostline.request(), frostline.idle())" in one.text
-    assert one.command.startswith("frostline run --policy freeze -- ")
+    assert not one.command
 
 
 @pytest.mark.parametrize(("policy", "collected", "right"), [("idle", 0, False), ("idle", 100_000, True)])

@@ -7,13 +7,13 @@ import shlex
 import numpy as np
 
 from frostline import format as fmt
+from frostline.analysis.commands import command, one_at_a_time, run
 from frostline.analysis.freezing import (
     LITTLE,
     NEGLIGIBLE_PAUSE,
     NEGLIGIBLE_SHARE,
     NEGLIGIBLE_TOTAL,
     NS_PER_USEFUL_OBJECT,
-    command,
     freeze,
     longest_since_freeze,
     serving_since,
@@ -21,11 +21,13 @@ from frostline.analysis.freezing import (
     useless,
     walked_each,
 )
+from frostline.analysis.frozen import ASKED
 from frostline.analysis.inforce import in_force
+from frostline.analysis.lasting import thawed
 from frostline.analysis.model import Advice, CallSite, MissedProcess, Options, ProcessReport, Verdict
 from frostline.analysis.passes import EXPLICIT, FROSTLINE
 from frostline.analysis.steps import ids_of
-from frostline.analysis.verdict import CANNOT_TELL, milliseconds, some
+from frostline.analysis.verdict import CANNOT_TELL, NOT_COLLECTOR, milliseconds, some
 
 #: ns. A process that lived for less has no share of the time to speak of.
 LASTING = 1_000_000_000
@@ -42,6 +44,7 @@ def advise(
     refused: tuple[str, ...] = (),
     never: str = "",
     came: str = "",
+    running: bool = False,
 ) -> tuple[Advice, ...]:
     """At most a few, the one that matters most first.
 
@@ -49,19 +52,22 @@ def advise(
     for did not come, ``came`` the option by which READY was told.
     """
     found = _dead(processes)
-    cheap = freeze(processes, never, came)
+    live = shlex.quote(path) if running else ""
+    cheap = freeze(processes, never, came, live)
     explicit = _explicit(processes)
     # A needless call is better left out than made cheap.
     asked = sum(site.total for p in processes for site in p.call_sites if not site.ours)
-    first_explicit = explicit and 2 * asked >= ((cheap.saving or 0) if cheap else 0)
-    both = (explicit, cheap) if first_explicit else (cheap, explicit)
-    found += [advice for advice in both if advice is not None]
+    first_explicit = explicit and 2 * asked >= ((cheap[0].saving or 0) if cheap else 0)
+    found += [explicit] if explicit and first_explicit else []
+    found += cheap
+    found += [explicit] if explicit and not first_explicit else []
     if explicit is None or WORTH not in explicit.text:
         found += _on_failure(processes)
-    found += in_force(processes, came)
-    found += thresholds(processes, options, came)
+    found += in_force(processes, options, came)
+    found += thresholds(processes, options, came, verdict.kind == NOT_COLLECTOR)
+    found = one_at_a_time(found)
     if not found and processes:
-        found.append(_nothing(processes))
+        found.append(_nothing(processes, came, running))
     if verdict.kind == CANNOT_TELL and processes and not verdict.steps + verdict.requests:
         most = max(processes, key=lambda process: process.pause_total)
         if refused:
@@ -167,7 +173,7 @@ def _on_failure(processes: tuple[ProcessReport, ...]) -> list[Advice]:
     return []
 
 
-def _nothing(processes: tuple[ProcessReport, ...]) -> Advice:
+def _nothing(processes: tuple[ProcessReport, ...], came: str, running: bool) -> Advice:
     longest = max(p.longest for p in processes)
     # Of one that lives for a moment, start-up is most of its time: its share says nothing.
     lasting = [p for p in processes if p.wall >= LASTING]
@@ -176,9 +182,21 @@ def _nothing(processes: tuple[ProcessReport, ...]) -> Advice:
     if frozen:
         before = max((f.pause for p in frozen for f in p.full_passes if f.start < p.frozen_since), default=0)
         after = max(map(longest_since_freeze, frozen))
+        took = f"took {milliseconds(before)} up to the freeze, and {milliseconds(after)} after it"
+        many = f"{len(frozen)} of {len(processes)} recorded processes were frozen"
+        asked = [p for p in frozen if p.frozen.first and p.frozen.first.why == ASKED]
+        passing = asked + [p for p in frozen if thawed(p) and p not in asked]
+        if not passing or before < NEGLIGIBLE_PAUSE:
+            return Advice(f"nothing: {many}; their longest full pass {took}")
+        # What was asked of live processes is gone with them, or sooner.
+        gone = sum(map(thawed, passing))
+        ends = f"{gone} of them thawed again while they ran" if gone else "which ends with each process"
+        if running and not gone:
+            ends += ", and holds until then"
         return Advice(
-            f"nothing: {len(frozen)} of {len(processes)} recorded processes were frozen; their longest full "
-            f"pass took {milliseconds(before)} up to the freeze, and {milliseconds(after)} after it"
+            f"make it last: {many}{' as asked while they ran' if asked else ''}, {ends}; their longest full "
+            f"pass {took}. Freeze it at the end of start-up, at its next start",
+            run(max(passing, key=lambda p: p.longest), "freeze", came),
         )
     if longest < NEGLIGIBLE_PAUSE or share < NEGLIGIBLE_SHARE:
         text = f"a freeze gains nothing here: the longest pause is {milliseconds(longest)}"

@@ -84,7 +84,9 @@ def analyse(session: Session, options: Options | None = None) -> Analysis:
     return Analysis(
         path=session.path,
         verdict=verdict,
-        advice=advise(reports, missed, verdict, str(session.path), options, refused, never, came),
+        advice=advise(
+            reports, missed, verdict, str(session.path), options, refused, never, came, session.running
+        ),
         processes=reports,
         missed=missed,
         doubts=doubts(

@@ -53,14 +53,6 @@ def rounded(number: float) -> str:
     return f"{int(float(f'{number:.3g}')):,}"
 
 
-def policy_text(kind: str, thresholds: tuple[int, int, int]) -> str:
-    """What to write after ``--policy``."""
-    if kind == THRESHOLDS:
-        first, second, _ = base(thresholds)
-        return f"freeze,thresholds={first}/{second}/{RARE}"
-    return kind
-
-
 def base(thresholds: tuple[int, int, int]) -> tuple[int, int, int]:
     """The thresholds in force, or CPython's own where the collector was off."""
     return thresholds if thresholds[0] > 0 else (700, 10, 10)
@@ -175,7 +167,7 @@ def grew(passes: list[FullPass]) -> str:
     return f"it grew after start-up, from {most}{rounded(sizes[0])} to {most}{rounded(sizes[1])} objects"
 
 
-def _middle(process: ProcessReport, since: int) -> tuple[int, int]:
+def middle(process: ProcessReport, since: int) -> tuple[int, int]:
     """(passes of generation 1 since then, ns in which they ran)."""
     passes = process.series.passes
     which = (passes["generation"] == 1) & (process.pauses.start >= since)
@@ -184,7 +176,7 @@ def _middle(process: ProcessReport, since: int) -> tuple[int, int]:
 
 def held_by_thresholds(process: ProcessReport, reclaimed: int, since: int) -> int:
     """Objects that dead cycles hold at worst with threshold 2 at RARE, at the rate of what was reclaimed."""
-    count, _ = _middle(process, since)
+    count, _ = middle(process, since)
     return int(reclaimed * (RARE + 1) / count) if count else reclaimed
 
 
@@ -196,7 +188,7 @@ def price_of_thresholds(process: ProcessReport, reclaimed: int, since: int, pass
         "a cycle that outlives two young passes is held until the next full pass, which comes after about "
         f"{rounded((RARE + 1) * period)} net allocations of containers"
     )
-    count, ns = _middle(process, since)
+    count, ns = middle(process, since)
     if count:
         text += f" ({duration(ns / count * (RARE + 1))} at this rate)"
     peak = held_by_thresholds(process, reclaimed, since)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from frostline import format as fmt
+from frostline.analysis.commands import when_ready
 from frostline.analysis.events import attached_after
 from frostline.analysis.freezing import negligible
 from frostline.analysis.frozen import PROGRAM
@@ -13,7 +14,6 @@ from frostline.analysis.passes import AUTOMATIC
 from frostline.analysis.verdict import milliseconds, some
 from frostline.recording import Loss, Run
 
-_SAY = "Call frostline.startup_complete() or use --ready-url"
 #: ns an object: 1,000 is the most that was seen on cold caches.
 SLOWEST = 2_000
 #: Lines that freeze without a collect, told one by one.
@@ -122,10 +122,15 @@ def _freezes(processes: tuple[ProcessReport, ...], ready: tuple[str, int, str] |
             Doubt(
                 "no-boundary",
                 f"policy freeze was in force and no boundary came in {some([p.name for p in waiting])}: "
-                f"nothing was frozen. {never_came(ready) or _SAY}",
+                f"nothing was frozen. {never_came(ready) or _say(waiting[0])}",
             )
         )
     return found
+
+
+def _say(process: ProcessReport) -> str:
+    option = when_ready(process, "").removesuffix(" URL")
+    return f"Call frostline.startup_complete(){' or use' if option else ''}{option}"
 
 
 def _supervises(process: ProcessReport, processes: tuple[ProcessReport, ...]) -> bool:

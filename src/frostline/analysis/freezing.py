@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,11 +11,14 @@ from frostline.analysis.choice import (
     FOLLOW,
     FREEZE,
     RARE,
+    THRESHOLDS,
     base,
     choose,
-    policy_text,
     rounded,
 )
+from frostline.analysis.commands import is_script, policy_text, run
+from frostline.analysis.held import SHARE
+from frostline.analysis.lasting import again, inherits, now, thawed
 from frostline.analysis.model import Advice, FullPass, Options, ProcessReport
 from frostline.analysis.passes import AUTOMATIC, FROSTLINE
 from frostline.analysis.verdict import milliseconds, some
@@ -32,32 +34,11 @@ LITTLE = 0.02
 NS_PER_USEFUL_OBJECT = 5_000
 #: A process that has this much of threshold 2 is tuned already.
 TUNED = 100
-#: Who told the boundary: the supervisor.
-SUPERVISOR = 2
 #: Threshold 0 from which a young pass walks so much that it is a pause of its own.
 MANY_YOUNG = 10_000
 #: Young passes that take more than this share of the time, where it lasted a second, are too many.
 YOUNG_SHARE = 0.05
 SHORT = 1_000_000_000
-
-
-def command(process: ProcessReport) -> str:
-    """What was started with ``frostline run`` and became this process."""
-    return " ".join(map(_quoted, process.launched)) if process.launched else "COMMAND"
-
-
-def _quoted(word: str) -> str:
-    """One word for a shell. What would be shown escaped is written as bash's ``$'...'``."""
-    if word.isascii() and word.isprintable():
-        return shlex.quote(word)
-    escaped = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t"}
-    return "$'" + "".join(escaped.get(c) or _escaped(c) for c in word) + "'"
-
-
-def _escaped(character: str) -> str:
-    if character.isascii() and character.isprintable():
-        return character
-    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
 
 
 def useless(one: FullPass) -> bool:
@@ -96,7 +77,8 @@ class _Gain:
 
 
 def _gain(process: ProcessReport, processes: tuple[ProcessReport, ...]) -> _Gain | None:
-    if process.stop < max((p.boundary for p in processes if p.session == process.session), default=0):
+    others = (p.serving for p in processes if p.session == process.session and p.start < process.stop)
+    if process.stop < max(others, default=0) and not process.labels:
         return None  # a helper of the server's start-up: gone before the others' boundary
     since = serving_since(process, processes)
     passes = [p for p in process.full_passes if p.kind != FROSTLINE and p.start >= since]
@@ -114,15 +96,17 @@ def _gain(process: ProcessReport, processes: tuple[ProcessReport, ...]) -> _Gain
     return _Gain(process, tuple(passes))
 
 
-def freeze(processes: tuple[ProcessReport, ...], never: str = "", came: str = "") -> Advice | None:
+def freeze(
+    processes: tuple[ProcessReport, ...], never: str = "", came: str = "", live: str = ""
+) -> list[Advice]:
     """Freeze at the end of start-up: only what lies after it is counted, and explicit passes apart.
 
     ``never``: why a boundary that was asked for did not come. To ask for it again would not help.
-    ``came``: the option by which READY was told.
+    ``came``: the option by which READY was told. ``live``: the session for a shell, while it runs.
     """
     gains = [gain for p in processes if (gain := _gain(p, processes)) is not None]
     if not gains:
-        return None
+        return []
     gains.sort(key=lambda gain: -(gain.automatic + gain.explicit))
     passes = [p for gain in gains for p in gain.passes]
     automatic, explicit = sum(g.automatic for g in gains), sum(g.explicit for g in gains)
@@ -141,20 +125,30 @@ def freeze(processes: tuple[ProcessReport, ...], never: str = "", came: str = ""
     choice = choose(most, list(gains[0].passes), serving_since(most, processes), is_frozen=False)
     if choice.why:
         text += f"{choice.why[:1].upper()}{choice.why[1:]}. "
-    if unfrozen and never:
+    policy = policy_text(choice.kind, gains[0].passes[-1].thresholds)
+    shared = inherits(most, processes, gains[0].passes)
+    if shared and choice.kind != FOLLOW:
+        policy = policy_text(choice.kind, gains[0].passes[-1].thresholds, keeps="prefork")
+        never, unfrozen = "", False
+    at_once = now(most, processes, live, policy)
+    if at_once and not unfrozen:
+        text += "Freeze it as it runs, which collects nothing before, so garbage of now is frozen too: "
+    elif shared:
+        text += (
+            f"Workers are forked and walk what they inherit ({shared}): a pass copies those pages in each. "
+            "Freeze before the fork, so that they stay shared: "
+        )
+    elif unfrozen and never and not never.startswith("--ready-after"):
         text += f"Policy freeze was in force and nothing was frozen: {never}. Put that right: "
     elif unfrozen:
         text += (
-            "Policy freeze was in force and no boundary came: nothing was frozen. "
+            f"Policy freeze was in force and no boundary came{f' ({never})' if never else ''}: nothing was "
+            "frozen. "
             "Call frostline.startup_complete() when start-up is over, or have it told: "
         )
     elif all(g.process.frozen_since for g in gains):
-        text += "It was frozen only after them. Freeze it at the end of start-up: "
-    elif attached(most) and not most.launched:
-        text += (
-            "Freeze it as it runs, which collects nothing before, so garbage of now is frozen too; at its "
-            "next start do it at the end of start-up, by frostline run --policy freeze: "
-        )
+        gone = ", and thawed again while it ran" if thawed(most) else ""
+        text += f"It was frozen only after them{gone}. Freeze it at the end of start-up: "
     else:
         text += "Freeze it at the end of start-up: "
     if automatic:
@@ -170,9 +164,11 @@ def freeze(processes: tuple[ProcessReport, ...], never: str = "", came: str = ""
         text += f"the calls stay, and get cheaper: expect up to {milliseconds(explicit)} less"
     if choice.kind != FREEZE:
         text += f". The price: {choice.price}"
-    script = not came and _is_script(most.launched) and not any(p.labels for p in processes)
-    when = when_ready(most, came, script)
-    if script and when and not unfrozen:
+    if at_once.startswith("frostline freeze") and choice.kind == THRESHOLDS:
+        rare = policy.partition("=")[2].replace("/", ",")
+        text += f". What grows afterwards is walked until this is done, too: frostline tune {rare} {live}"
+    command = run(most, policy, came)
+    if is_script(most) and " --ready-after " in command and not came and not unfrozen and not at_once:
         text += ". Best is frostline.startup_complete() in the program, where its start-up ends"
     how = (
         "the sum of those passes, and the longest young pass that remains; "
@@ -180,50 +176,11 @@ def freeze(processes: tuple[ProcessReport, ...], never: str = "", came: str = ""
     )
     if choice.kind == FREEZE:
         how += f"; {choice.price}"
-    return Advice(
-        text,
-        "" if unfrozen and never else _freeze_command(most, choice.kind, gains[0], when),
-        automatic or explicit,
-        how,
-    )
-
-
-def attached(process: ProcessReport) -> bool:
-    """Whether its recording began by ``frostline attach``, on a server that ran already."""
-    return any(m.kind == fmt.MARK_ATTACH and m.values[0] > 0 for m in process.series.marks)
-
-
-def _freeze_command(process: ProcessReport, kind: str, gain: _Gain, when: str) -> str:
-    if attached(process) and not process.launched:
-        return f"frostline freeze {process.pid} --tree"
-    policy = policy_text(kind, gain.passes[-1].thresholds)
-    return f"frostline run --policy {policy}{when} -- {command(process)}"
-
-
-#: What a process wraps of servers whose integration tells the boundary, where a policy is in force.
-INTEGRATED = ("uvicorn.", "hypercorn.", "gunicorn.", "celery.", "vllm.", "sglang.", "dynamo.")
-
-
-def when_ready(process: ProcessReport, came: str, script: bool = False) -> str:
-    """The option that tells when start-up is over, by which it came this time; none where the program, or
-    an integration, tells it.
-    """
-    if any(m.kind == fmt.MARK_BOUNDARY and m.values[0] != SUPERVISOR for m in process.series.marks):
-        return ""
-    if came:
-        return f" {came}"
-    if any(word.rpartition("/")[2] == "celery" for word in process.launched[:3]):
-        return ""  # it has no URL to ask, and where a policy is in force the integration tells it
-    if any(text.startswith(INTEGRATED) for text in process.wrapped):
-        return ""
-    if script:  # of a short run a quarter: its end would come before half a minute is over
-        return f" --ready-after {min(30, max(1, round(process.wall / 4e9)))}s"
-    return " --ready-url URL"
-
-
-def _is_script(launched: tuple[str, ...]) -> bool:
-    """``python g.py``: without steps too, nothing says that it has a URL to ask."""
-    return bool(launched) and launched[0].rpartition("/")[2].startswith("python") and "-m" not in launched[:3]
+    if unfrozen and never and not never.startswith("--ready-after"):
+        command = ""
+    if not at_once or unfrozen:
+        return [Advice(text, command, automatic or explicit, how)]
+    return [Advice(text, at_once, automatic or explicit, how), Advice(again(most), command)]
 
 
 def walked_each(passes: list[FullPass]) -> str:
@@ -243,8 +200,19 @@ def young_longest(process: ProcessReport, since: int = 0) -> int:
     return int(process.pauses.length[young].max()) if bool(np.any(young)) else 0
 
 
-def thresholds(processes: tuple[ProcessReport, ...], options: Options, came: str = "") -> list[Advice]:
-    """For processes that are frozen and still have full passes that matter, and for tuned ones."""
+def kind_of(process: ProcessReport) -> str:
+    """The policy's kind, without options: ``follow`` of ``follow,major=force``."""
+    return process.policy.partition(",")[0].partition(":")[0]
+
+
+def thresholds(
+    processes: tuple[ProcessReport, ...], options: Options, came: str = "", innocent: bool = False
+) -> list[Advice]:
+    """For processes that are frozen and still have full passes that matter, and for tuned ones.
+
+    A policy in force is not to be changed for little: where no such pass is over the floor of a slow
+    step and they take little of the time, or the collector is not what is slow (``innocent``).
+    """
     found: list[Advice] = []
     still: list[tuple[int, ProcessReport, list[FullPass]]] = []
     for process in processes:
@@ -253,11 +221,19 @@ def thresholds(processes: tuple[ProcessReport, ...], options: Options, came: str
         since = serving_since(process, processes)
         passes = [p for p in process.while_frozen if p.start >= since]
         total = sum(p.pause for p in passes)
-        if not negligible(max((p.pause for p in passes), default=0), total, process.wall):
+        worst = max((p.pause for p in passes), default=0)
+        little = worst <= options.long_floor and total <= SHARE * process.wall
+        if little and kind_of(process) in ("freeze", "prefork"):
+            continue
+        if not negligible(worst, total, process.wall):
             still.append((total, process, passes))
     if still:
         total, process, passes = max(still, key=lambda one: one[0])
-        found += _still(process, passes, total, serving_since(process, processes), options, came)
+        told = _still(process, passes, total, serving_since(process, processes), options, came)
+        if innocent and kind_of(process) in ("freeze", "prefork"):
+            keep = f"They are not what is slow here: keep policy {process.policy}"
+            told = [Advice(f"{one.text}. {keep}") for one in told]
+        found += told
     found += _young(processes, options, came)
     found += _many_young(processes, came)
     return found
@@ -275,8 +251,8 @@ def _still(
         f"its heap grew{grew} after the freeze"
     )
     early = _froze_early(process, since, worst)
-    again = f"frostline run --policy freeze{when_ready(process, came)} -- {command(process)}"
     if early:
+        again = run(process, "freeze", came)
         return [Advice(f"{text}, and did so before start-up was over. Freeze it when it is over", again)]
     asked = [p for p in passes if p.kind != AUTOMATIC]
     if 2 * sum(p.pause for p in asked) > total:
@@ -297,10 +273,12 @@ def _still(
     ours = process.policy.split(",")[0] == "freeze" or any(
         m.kind == fmt.MARK_FREEZE and m.flags & fmt.MARK_FLAG_OURS for m in process.series.marks
     )
-    policy = f"{policy_text(choice.kind, worst.thresholds)}{when_ready(process, came)}"
+    policy = policy_text(
+        choice.kind, worst.thresholds, "prefork" if kind_of(process) == "prefork" else "freeze"
+    )
     if not ours and choice.kind != FOLLOW:
         policy = f"tune:{first},{second},{RARE}"
-    return [Advice(text, f"frostline run --policy {policy} -- {command(process)}")]
+    return [Advice(text, run(process, policy, came))]
 
 
 def _froze_early(process: ProcessReport, since: int, worst: FullPass) -> bool:
@@ -336,12 +314,10 @@ def _many_young(processes: tuple[ProcessReport, ...], came: str) -> list[Advice]
 
 def _tuned(process: ProcessReport, new: tuple[int, int, int], came: str) -> str:
     """The command that sets thresholds, and keeps the policy that is in force."""
-    kind = process.policy.partition(",")[0].partition(":")[0]
+    kind = kind_of(process)
     if kind in ("freeze", "follow", "prefork"):
-        policy = f"{kind},thresholds={'/'.join(map(str, new))}{when_ready(process, came)}"
-    else:
-        policy = f"tune:{','.join(map(str, new))}"
-    return f"frostline run --policy {policy} -- {command(process)}"
+        return run(process, f"{kind},thresholds={'/'.join(map(str, new))}", came)
+    return run(process, f"tune:{','.join(map(str, new))}", came)
 
 
 def _threshold0(process: ProcessReport) -> int:
