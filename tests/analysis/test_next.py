@@ -98,6 +98,25 @@ def test_who_lived_for_a_moment_has_no_share(tmp_path: Path) -> None:
     assert "a freeze gains nothing here: the longest pause is 2 ms" in texts
 
 
+@pytest.mark.parametrize(
+    ("policy", "command"),
+    [
+        ("periodic:1s", "--policy periodic:1s,thresholds=5000/10/10 --ready-url URL --"),
+        ("idle,deadline=5s", "--policy idle,deadline=5s,thresholds=5000/10/10 --ready-url URL --"),
+        ("follow,thresholds=700/10/9", "--policy follow,thresholds=5000/10/10 --ready-url URL --"),
+        ("tune:700,10,9", "--policy tune:5000,10,10 --"),
+    ],
+)
+def test_the_advice_on_young_passes_keeps_the_policy(tmp_path: Path, policy: str, command: str) -> None:
+    process = Process(text=[("policy", policy)])
+    process.add_state(0, (3, 0, 0))
+    for i in range(20):
+        process.add_span("request", i * 200 * MS, 50 * MS, kind=fmt.SPAN_ASYNC)
+        process.add_pass(i * 200 * MS, 40 * MS, i % 2)
+    (young,) = [one for one in advice(tmp_path, ["serve"], process) if "young passes take" in one.text]
+    assert command in young.command
+
+
 @pytest.mark.parametrize(("each", "told"), [(40, True), (2, False)])
 def test_young_passes_that_take_much_of_the_time_get_advice(tmp_path: Path, each: int, told: bool) -> None:
     """U10: json.loads of much nested data."""
@@ -110,6 +129,8 @@ def test_young_passes_that_take_much_of_the_time_get_advice(tmp_path: Path, each
     young = [one for one in found if "young passes take" in one.text]
     assert bool(young) is told
     if told:
-        assert young[0].command == "frostline run --policy tune:50000,20,100 -- uvicorn app:app"
+        assert young[0].command == "frostline run --policy tune:5000,10,10 -- uvicorn app:app"
         assert "frostline.defer()" in young[0].text and "up to 40 ms" in young[0].text
-        assert "The price: dead cycles hold up to 50,000 objects until a young pass" in young[0].text
+        assert (
+            "The price: dead cycles hold up to 55,000 objects until a pass of generation 1" in young[0].text
+        )

@@ -184,10 +184,13 @@ def freeze(
 
 
 def walked_each(passes: list[FullPass]) -> str:
-    """``, each over at most 600,000 objects``: the median of what is known."""
+    """``, each over at most 600,000 objects``: the largest bound, or the median of what is known exactly."""
     known = sorted(p.walked.value for p in passes if p.walked.value)
-    how_far = "at most" if any(p.walked.at_most for p in passes) else "about"
-    return f", each over {how_far} {rounded(known[len(known) // 2])} objects" if known else ""
+    if not known:
+        return ""
+    if any(p.walked.at_most for p in passes):
+        return f", each over at most {rounded(known[-1])} objects"
+    return f", each over about {rounded(known[len(known) // 2])} objects"
 
 
 def longest_since_freeze(process: ProcessReport) -> int:
@@ -289,6 +292,10 @@ def _froze_early(process: ProcessReport, since: int, worst: FullPass) -> bool:
     return at is not None and 2 * at[0] >= worst.walked.value
 
 
+#: Threshold 0 that makes young passes rarer, and keeps each one short: 11 times as much is a gen-1 pass.
+_RARER = 5_000
+
+
 def _many_young(processes: tuple[ProcessReport, ...], came: str) -> list[Advice]:
     """Young passes alone take much of the time: of a program that builds much at once."""
     worst: tuple[float, ProcessReport, int] | None = None
@@ -307,17 +314,26 @@ def _many_young(processes: tuple[ProcessReport, ...], came: str) -> list[Advice]
     text = (
         f"{count:,} young passes take {100 * share:.1f} % of the time of {process.name}, up to {longest}: "
         "it makes many objects at once. Make them rarer, or put what makes them under frostline.defer(). "
-        "The price: dead cycles hold up to 50,000 objects until a young pass, which then walks as many"
+        f"The price: dead cycles hold up to {rounded(_RARER * 11)} objects until a pass of generation 1, "
+        f"which may walk as many; one of generation 0 walks up to {rounded(_RARER)}"
     )
-    return [Advice(text, _tuned(process, (50_000, 20, 100), came))]
+    third = _threshold2(process)
+    return [Advice(text, _tuned(process, (_RARER, 10, third), came))]
 
 
 def _tuned(process: ProcessReport, new: tuple[int, int, int], came: str) -> str:
-    """The command that sets thresholds, and keeps the policy that is in force."""
-    kind = kind_of(process)
-    if kind in ("freeze", "follow", "prefork"):
-        return run(process, f"{kind},thresholds={'/'.join(map(str, new))}", came)
-    return run(process, f"tune:{','.join(map(str, new))}", came)
+    """The command that sets thresholds, and keeps the policy that is in force with its other options."""
+    first, *given = process.policy.split(",")
+    if kind_of(process) not in ("freeze", "follow", "prefork", "idle", "sync", "periodic"):
+        return run(process, f"tune:{','.join(map(str, new))}", came)
+    kept = [option for option in given if not option.strip().startswith("thresholds")]
+    return run(process, ",".join([first, *kept, f"thresholds={'/'.join(map(str, new))}"]), came)
+
+
+def _threshold2(process: ProcessReport) -> int:
+    """As it was at attach: a policy that holds full passes back sets its own."""
+    state = process.at_attach
+    return state.thresholds[2] if state and state.thresholds else 10
 
 
 def _threshold0(process: ProcessReport) -> int:
