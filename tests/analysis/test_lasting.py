@@ -29,11 +29,20 @@ def test_a_live_session_is_frozen_by_command_first(tmp_path: Path) -> None:
 def test_what_grows_in_a_live_session_needs_its_thresholds_too(tmp_path: Path) -> None:
     start = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     namespace = os.stat("/proc/self/ns/pid").st_ino
-    write_helper(tmp_path, [], pid=os.getpid(), start_ticks=start, pid_namespace=namespace, ended=False)
-    now, lasting, *_ = advice(tmp_path, stock(GROWS))
-    assert now.command == f"frostline freeze {tmp_path}"
-    assert f"frostline tune 700,10,1000 {tmp_path}" in now.text
+    before, after = tmp_path / "before", tmp_path / "after"
+    for folder in (before, after):
+        folder.mkdir()
+        write_helper(folder, [], pid=os.getpid(), start_ticks=start, pid_namespace=namespace, ended=False)
+    now, lasting, *_ = advice(before, stock(GROWS))
+    assert now.command == f"frostline freeze {before}"
+    assert f"frostline tune 700,10,1000 {before}" in now.text
     assert "--policy freeze,thresholds=700/10/1000 " in lasting.command
+    # Once it is frozen the thresholds come first.
+    frozen = stock(GROWS)
+    frozen.add_mark(fmt.MARK_FREEZE, 6 * S, a=-1, flags=OURS | fmt.MARK_FLAG_SPLICE)
+    now, lasting, *_ = advice(after, frozen)
+    assert now.command == f"frostline tune 700,10,1000 {after}"
+    assert lasting.command == "frostline run --policy freeze,thresholds=700/10/1000 --ready-url URL -- serve"
 
 
 @pytest.mark.parametrize("thawed", [True, False])

@@ -64,7 +64,7 @@ def advise(
     if explicit is None or WORTH not in explicit.text:
         found += _on_failure(processes)
     found += in_force(processes, options, came)
-    found += thresholds(processes, options, came, verdict.kind == NOT_COLLECTOR)
+    found += thresholds(processes, options, came, verdict.kind == NOT_COLLECTOR, live)
     found = one_at_a_time(found)
     if not found and processes:
         found.append(_nothing(processes, came, running))

@@ -17,6 +17,7 @@ from frostline.analysis.choice import (
     rounded,
 )
 from frostline.analysis.commands import is_script, policy_text, run
+from frostline.analysis.frozen import ASKED
 from frostline.analysis.held import SHARE
 from frostline.analysis.lasting import again, inherits, now, thawed
 from frostline.analysis.model import Advice, FullPass, Options, ProcessReport
@@ -209,7 +210,11 @@ def kind_of(process: ProcessReport) -> str:
 
 
 def thresholds(
-    processes: tuple[ProcessReport, ...], options: Options, came: str = "", innocent: bool = False
+    processes: tuple[ProcessReport, ...],
+    options: Options,
+    came: str = "",
+    innocent: bool = False,
+    live: str = "",
 ) -> list[Advice]:
     """For processes that are frozen and still have full passes that matter, and for tuned ones.
 
@@ -232,7 +237,7 @@ def thresholds(
             still.append((total, process, passes))
     if still:
         total, process, passes = max(still, key=lambda one: one[0])
-        told = _still(process, passes, total, serving_since(process, processes), options, came)
+        told = _still(process, passes, total, serving_since(process, processes), options, came, live)
         if innocent and kind_of(process) in ("freeze", "prefork"):
             keep = f"They are not what is slow here: keep policy {process.policy}"
             told = [Advice(f"{one.text}. {keep}") for one in told]
@@ -243,7 +248,13 @@ def thresholds(
 
 
 def _still(
-    process: ProcessReport, passes: list[FullPass], total: int, since: int, options: Options, came: str
+    process: ProcessReport,
+    passes: list[FullPass],
+    total: int,
+    since: int,
+    options: Options,
+    came: str,
+    live: str,
 ) -> list[Advice]:
     worst = max(passes, key=lambda p: p.pause)
     what = f"{len(passes):,} full passes" if len(passes) > 1 else "a full pass"
@@ -270,7 +281,7 @@ def _still(
     young = young_longest(process, max(since, process.frozen_since))
     if young > options.long_floor:
         text += f" (young passes of up to {milliseconds(young)} are there already)"
-    if not since:
+    if not since and not (process.frozen.first and process.frozen.first.why == ASKED):
         text += ". If that was start-up, freeze later instead, when it is over"
     first, second, _ = base(worst.thresholds)
     ours = process.policy.split(",")[0] == "freeze" or any(
@@ -281,7 +292,11 @@ def _still(
     )
     if not ours and choice.kind != FOLLOW:
         policy = f"tune:{first},{second},{RARE}"
-    return [Advice(text, run(process, policy, came))]
+    again = run(process, policy, came)
+    if not live or choice.kind != THRESHOLDS or thawed(process):
+        return [Advice(text, again)]
+    rare = f"frostline tune {first},{second},{RARE} {live}"
+    return [Advice(text, rare), Advice("then make it last: thresholds end with a process, too", again)]
 
 
 def _froze_early(process: ProcessReport, since: int, worst: FullPass) -> bool:
