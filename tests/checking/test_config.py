@@ -11,6 +11,7 @@ import pytest
 from frostline import checking
 from frostline.checking import Config, Result
 from frostline.errors import FrostlineError
+from frostline.reach.environment import write_fallback
 from tests.checking.trees import checked, missing, written
 from tests.reach.under_run import FROSTLINE, environment
 
@@ -142,6 +143,15 @@ def test_tests_are_left_out_and_counted(tmp_path: Path) -> None:
     result = checked(tmp_path, files)
     assert not result.entries and result.tests_left_out == 3
     assert len(checked(tmp_path, {}, Config(tests=True)).findings) == 3
+
+
+def test_session_folders_are_skipped_and_counted(tmp_path: Path) -> None:
+    session = write_fallback(str(tmp_path / "att1"))
+    assert Path(session).is_dir()
+    result = checked(tmp_path, {"app.py": CHILD, "boot/app.py": "", "boot/version": "1"})
+    assert (result.files, result.sessions_left_out) == (2, 1)
+    assert not any("att1" in place for finding in result.findings for place in finding.elsewhere)
+    assert "1 session folders of recordings skipped" in frostline(tmp_path, ".").stdout
 
 
 # --- the command ----------------------------------------------------------------------

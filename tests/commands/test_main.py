@@ -189,6 +189,24 @@ def test_doctor_of_an_environment_with_the_hook(tmp_path: Path) -> None:
     assert "live, with -I and -E too" in findings["start-up hook"]["found"]
 
 
+def test_doctor_says_whether_the_plugins_are_seen(tmp_path: Path) -> None:
+    from tests.reach.conftest import make_venv
+
+    def plugin(**more: str) -> tuple[str, str]:
+        found_ = _findings(frostline(tmp_path, "doctor", "--python", str(python), "--json", **more))
+        return found_["vLLM plugin"]["level"], found_["SGLang plugin"]["level"]
+
+    python = make_venv(tmp_path / "venv", found()[0], False)
+    assert plugin() == ("note", "note")
+    (site,) = (tmp_path / "venv").glob("lib/python3.*/site-packages")
+    value = "frostline = frostline.integrations:register"
+    write(site / "frostline-0.1.dist-info/METADATA", "Metadata-Version: 2.1\nName: frostline\nVersion: 0.1\n")
+    write(site / "frostline-0.1.dist-info/entry_points.txt", f"[vllm.general_plugins]\n{value}\n")
+    assert plugin() == ("ok", "note")
+    assert plugin(VLLM_PLUGINS="other") == ("note", "note")
+    assert plugin(VLLM_PLUGINS="other, frostline") == ("ok", "note")
+
+
 def test_doctor_says_what_makes_it_unfit(tmp_path: Path) -> None:
     done = frostline(tmp_path, "doctor", "--python", "/bin/sh")
     assert done.returncode == 1 and "does not run Python code" in done.stdout

@@ -46,6 +46,8 @@ class Result:
     #: Files left out: tests, unreadable, too large; each with the reason.
     skipped: list[tuple[str, str]] = field(default_factory=list)
     tests_left_out: int = 0
+    #: Folders of recordings, which hold a copy of Frostline.
+    sessions_left_out: int = 0
     entries: list[Entry] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     #: Excused: what, and the reason given.

@@ -81,6 +81,7 @@ class _Check:
         result.parsed = sum(module._read and not module.problem for module in self.tree.modules.values())
         result.skipped += self.tree.skipped
         result.tests_left_out = self.tree.tests_left_out
+        result.sessions_left_out = self.tree.sessions_left_out
         result.notes += self.finder.notes
         for excuse in self.config.excuses:
             if id(excuse) not in self._used:

@@ -25,6 +25,7 @@ class Tree:
         self.modules: dict[str, Module] = {}
         self.skipped: list[tuple[str, str]] = []
         self.tests_left_out = 0
+        self.sessions_left_out = 0
         self.defined: dict[str, list[Module]] = {}
         self.derived: dict[str, list[Module]] = {}
         self.properties: set[str] = set()
@@ -64,6 +65,9 @@ class Tree:
             return False
         path = os.path.join(folder, name)  # noqa: PTH118
         if os.path.exists(os.path.join(path, "pyvenv.cfg")):  # noqa: PTH110, PTH118
+            return False
+        if _is_session(path):
+            self.sessions_left_out += 1
             return False
         if not self._tests and name in _TEST_FOLDERS:
             self.tests_left_out += sum(one.endswith(".py") for _, _, ones in os.walk(path) for one in ones)
@@ -119,6 +123,12 @@ class Tree:
         """Modules whose text holds any of the words."""
         pattern = re.compile(b"|".join(re.escape(word.encode()) for word in words))
         return [module for module in self.modules.values() if pattern.search(module.text)]
+
+
+def _is_session(path: str) -> bool:
+    """What `frostline run` and `attach` write into: it holds a copy of ours, for the processes it records."""
+    boot = Path(path, "boot")
+    return (boot / "version").is_file() and (boot / "lib" / "frostline" / "__init__.py").is_file()
 
 
 def module_name(path: Path) -> tuple[str, bool]:

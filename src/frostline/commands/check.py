@@ -78,6 +78,8 @@ def _print(result: checking.Result) -> None:
     kinds = Counter(entry.kind for entry in result.entries)
     found = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
     left_out = f", {result.tests_left_out} test files left out" if result.tests_left_out else ""
+    if result.sessions_left_out:
+        left_out += f", {result.sessions_left_out} session folders of recordings skipped"
     say(f"{result.files} files{left_out}. Entry points: {len(result.entries)} ({found})")
     serving = sum(entry.serves for entry in result.entries)
     rpc = f"; {result.rpc_functions} functions called over RPC" if result.rpc_functions else ""

@@ -49,6 +49,10 @@ if sys.version_info >= (3, 10):
     folders = [p for p in sys.path if p.endswith(("site-packages", "dist-packages"))]
     out["pth"] = [os.path.join(p, "frostline.pth") for p in folders
                   if os.path.exists(os.path.join(p, "frostline.pth"))]
+    from importlib.metadata import entry_points
+    out["plugins"] = dict((group, [point.value for point in entry_points(group=group)
+                                   if point.name == "frostline"])
+                          for group in ("vllm.general_plugins", "sglang.srt.plugins"))
     for name in ("sitecustomize", "usercustomize"):
         out[name] = getattr(sys.modules.get(name), "__file__", None)
 print(json.dumps(out))
@@ -86,6 +90,7 @@ def examine(python: str) -> list[Finding]:
         return findings + machine()
     findings += _interpreter(program, about)
     findings += _other_tenants(about, variables)
+    findings += _plugins(program, about, variables)
     if not any(finding.level == PROBLEM for finding in findings):
         findings += _trial(program, about, variables)
     return findings + machine()
@@ -210,6 +215,28 @@ def _other_tenants(about: dict[str, Any], variables: dict[str, str]) -> list[Fin
                     f"{os.path.dirname(about[name])}: its start-up works with ours, in front or behind",
                 )
             )
+    return found
+
+
+def _plugins(program: str, about: dict[str, Any], variables: dict[str, str]) -> list[Finding]:
+    """Whether vLLM and SGLang would find ours by their entry points, and may load it."""
+    found = []
+    for host, group, switch in (
+        ("vLLM", "vllm.general_plugins", "VLLM_PLUGINS"),
+        ("SGLang", "sglang.srt.plugins", "SGLANG_PLUGINS"),
+    ):
+        what = f"{host} plugin"
+        chosen = variables.get(switch)
+        if not about.get("plugins", {}).get(group):
+            remedy = (
+                f"{program} -m pip install frostline   (only if it runs {host}; `run` reaches it without)"
+            )
+            found.append(Finding(NOTE, what, f"no entry point of ours in {group}", remedy))
+        elif chosen is not None and "frostline" not in [name.strip() for name in chosen.split(",")]:
+            text = f"the entry point in {group} is seen, and {switch}={chosen} leaves it out"
+            found.append(Finding(NOTE, what, text, f"Add frostline to {switch}, or unset it."))
+        else:
+            found.append(Finding(OK, what, f"the entry point in {group} is seen"))
     return found
 
 
