@@ -107,7 +107,7 @@ def freeze_on(executable: str, tmp_path: Path, loop: str, policy: str, inside: b
         else:
             (path,) = (tmp_path / "session" / "active").resolve().glob(f"*.0000{layout.SUFFIX}")
             reply = control.send(str(path), layout.OP_FREEZE, timeout=DEADLINE)
-            assert reply.done and reply.result == -1
+            assert reply.done and reply.result == layout.FREEZE_PUT_RIGHT
         ended = time.monotonic_ns()
         out, err = process.communicate("\n", timeout=DEADLINE * 2)
         assert (process.returncode, out, err) == (0, "", "")

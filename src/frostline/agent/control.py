@@ -12,7 +12,7 @@ import time
 import frostline
 from frostline import format as layout
 from frostline.format import request
-from frostline.policy import engine, late
+from frostline.policy import engine, late, moments
 from frostline.policy.grammar import parse
 from frostline.probe.callback import is_ours
 from frostline.probe.recorder import Recorder
@@ -22,6 +22,9 @@ _WORD = layout.WORD
 _SIGN = 1 << 63
 #: What may start a pass.
 _COLLECTING = (layout.OP_COLLECT, layout.OP_TUNE, layout.OP_BOUNDARY, layout.OP_POLICY, layout.OP_DETACH)
+
+#: How long a walk of the heap is put off at most, so that others do theirs meanwhile.
+_LONGEST_MS = 60_000
 
 #: The series whose request is being done. A signal that lands inside finds it: callers signal again
 #: while they wait, and what was done inside a collection of ours was "busy", so that it was begun again.
@@ -73,7 +76,10 @@ def _perform(recorder: Recorder, series: Series) -> "tuple[int, int]":
     try:
         if operation == layout.OP_FREEZE:
             engine.splice()
-            return layout.REPLY_DONE, -1
+            if not engine.puts_right():
+                return layout.REPLY_DONE, layout.FREEZE_STAYS
+            moments.put_off(min(max(arguments[0], 0), _LONGEST_MS) / 1000)
+            return layout.REPLY_DONE, layout.FREEZE_PUT_RIGHT
         if operation == layout.OP_THAW:
             return layout.REPLY_DONE, int(engine.thaw(collect_after=False))
         if operation == layout.OP_COLLECT:

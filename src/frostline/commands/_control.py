@@ -41,13 +41,15 @@ def ask(
     seconds: float,
     as_json: bool,
     text: "bytes | None" = None,
+    spread: int = 0,
 ) -> int:
     """Asks, prints who answered what and who did not, and returns the exit code.
 
     Args:
         say: what a "done" means, in words.
+        spread: behind the arguments each process gets so much more than the one before it.
     """
-    answers = asking.ask_all(asking.targets(where, tree), op, arguments, seconds, text=text)
+    answers = asking.ask_all(asking.targets(where, tree), op, arguments, seconds, text=text, spread=spread)
     silent = [answer for answer in answers if not answer.done]
     if as_json:
         rows = [

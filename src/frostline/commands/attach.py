@@ -2,15 +2,19 @@
 
 import json
 import os
+import shlex
 import sys
 
 import click
 
 from frostline.commands.run import checked_policy, checked_presets, checked_span, size, usage
 from frostline.commands.status import printable
+from frostline.reach import asking
 from frostline.reach import attach as attaching
 from frostline.reach.attach_session import Session
 
+#: Processes that are named at the most.
+_NAMED = 8
 _RISKS = """\
 What an attach does, in each of {count}:
   - it runs a few lines of Python in the main thread, between two bytecodes: 20 to 200 ms (a second on
@@ -26,7 +30,7 @@ of unused bytes behind a library's code, written once."""
 
 
 @click.command(short_help="Record a server that runs already, without a restart.")
-@click.argument("pid", type=click.IntRange(min=1))
+@click.argument("where", metavar="PID")
 @click.option("--tree", is_flag=True, help="Its descendants as well: each Python process of a server.")
 @click.option("-o", "--output", metavar="DIR", help="Session folder; an existing session is joined.")
 @click.option("--policy", help="off, tune:T0,T1,T2, freeze, ...: applied at once, in each process.")
@@ -51,7 +55,7 @@ of unused bytes behind a library's code, written once."""
 @click.option("-y", "--yes", is_flag=True, help="Do not ask; needed where there is no terminal to ask on.")
 @click.option("--json", "as_json", is_flag=True, help="For programs; implies no question, so give --yes.")
 def attach(
-    pid: int,
+    where: str,
     tree: bool,
     output: "str | None",
     policy: "str | None",
@@ -68,6 +72,7 @@ def attach(
 
     Ends with 0 if every process meant is recorded, 1 if any is not.
     """
+    pid = _checked_pid(where)
     wanted = checked_policy(policy) if policy is not None else None
     settings = {
         "policy": wanted.text if wanted is not None else "",
@@ -84,16 +89,20 @@ def attach(
             "Leave out one of the two.",
         )
     pids = attaching.processes(pid, tree)
-    recorded = [one for one in pids if attaching.is_recorded(one)]
-    if len(recorded) == len(pids):
+    left_out = [] if tree else attaching.left_out(pid)
+    if all(attaching.is_recorded(one) for one in pids):
+        remedy = "`frostline status` shows it, `frostline detach` takes the recorder out."
+        if left_out:
+            remedy = f"{_left_out(left_out)}:\n  {_with_tree(pid, asking.session_of(pid))}"
         raise usage(
             "already-recorded",
-            f"{'each of them' if tree else f'process {pid}'} is recorded already; nothing was done",
-            "`frostline status` shows it, `frostline detach` takes the recorder out.",
+            f"{'each of them' if tree else f'process {pid}'} is recorded already{attaching.into(pid)};"
+            " nothing was done",
+            remedy,
         )
     what = "1 process" if len(pids) == 1 else f"{len(pids)} processes"
     if not yes:
-        _ask(_RISKS.format(count=what), as_json)
+        _ask(_RISKS.format(count=what) + (f"\n{_left_out(left_out)}" if left_out else ""), as_json)
     # READY has come long ago: the policy begins now, and in processes that start later once they serve.
     ready = {"kind": "after", "seconds": 0.0} if acts else None
     session = Session(output, pid, settings, ready)
@@ -117,11 +126,39 @@ def attach(
             "session": session.folder if done else None,
             "attached": done,
             "processes": [row._asdict() for row in rows],
+            "left_out": [{"pid": one.pid, "name": one.name} for one in left_out],
         }
         click.echo(json.dumps(value, indent=2))
     else:
         _close(session, rows, done, no_children)
+        if left_out:
+            click.echo(printable(_left_out(left_out)) + ":")
+            click.echo(f"  {_with_tree(pid, _shown(session.folder) if done else '')}")
     return 0 if all(row.done or row.recorded for row in rows) else 1
+
+
+def _checked_pid(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text)):
+        raise usage(
+            "bad-pid", f"{text!r} is not a pid", "Name a process by its number; `pgrep -af NAME` finds it."
+        )
+    return int(text)
+
+
+def _left_out(processes: list[asking.Target]) -> str:
+    shown = ", ".join(f"{one.name} (pid {one.pid})" for one in processes[:_NAMED])
+    more = f" and {len(processes) - _NAMED} more" if len(processes) > _NAMED else ""
+    return f"without --tree its Python children are not attached to: {shown}{more}"
+
+
+def _with_tree(pid: int, session: str) -> str:
+    return f"frostline attach {pid} --tree" + (f" -o {shlex.quote(session)}" if session else "")
+
+
+def _shown(folder: str) -> str:
+    """A session as the user types it from here."""
+    where = os.path.relpath(folder)
+    return folder if where.startswith("..") else where
 
 
 def _ask(risks: str, as_json: bool) -> None:
@@ -156,8 +193,7 @@ def _close(session: Session, rows: list[attaching.Attached], done: int, alone: b
         return
     if alone:
         click.echo("processes that they start from now on are not recorded (--no-children)")
-    where = os.path.relpath(session.folder)
-    where = session.folder if where.startswith("..") else where
+    where = _shown(session.folder)
     click.echo(
         f"session {where} - next: frostline status, frostline report {where}, frostline detach {where}"
     )

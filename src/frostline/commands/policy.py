@@ -60,4 +60,6 @@ def _is_policy(text: str) -> bool:
 def _say(answer: Answer) -> str:
     if answer.result == layout.POLICY_NONE:
         return answer.detail
+    if answer.detail == "off":
+        return f"off; by `frostline freeze`: {_STANDINGS.get(answer.result, answer.result)}"
     return f"{answer.detail}: {_STANDINGS.get(answer.result, answer.result)}"

@@ -319,7 +319,11 @@ OP_COLLECT = 4
 OP_TUNE = 5
 OP_BOUNDARY = 6
 OP_POLICY = 7
-POLICY_NONE, POLICY_ACTS, POLICY_WAITS, POLICY_FROZEN, POLICY_SPLICED, POLICY_INHERITED = range(6)
+POLICY_NONE, POLICY_ACTS, POLICY_WAITS, POLICY_FROZEN, POLICY_SPLICED, POLICY_INHERITED, POLICY_PAST = range(
+    7
+)
+#: What a freeze that was asked for answers: not counted, and whether the policy walks the heap later on.
+FREEZE_STAYS, FREEZE_PUT_RIGHT = -1, -2
 OP_DETACH = 8
 #: What a detach has undone, and what of ours stays, bit by bit.
 DETACH_THAWED, DETACH_THRESHOLDS, DETACH_SPANS, DETACH_STAND_INS, DETACH_HANDLER = 1, 2, 4, 8, 16

@@ -13,6 +13,7 @@ from frostline.format import (
     POLICY_FROZEN,
     POLICY_INHERITED,
     POLICY_NONE,
+    POLICY_PAST,
     POLICY_SPLICED,
     POLICY_WAITS,
     REPLY_BUSY,
@@ -33,6 +34,8 @@ HISTORY = (
         "since then: live words line_* and line marks 13 to 15, what the policy follow is doing; 0 in older files",
     ),
     (1, "since then: the attach mark's b, 0 before, tells how many objects were tracked"),
+    (1, "since then: a freeze that is asked for has an argument, and -2 as a result; POLICY_PAST"),
+    (1, "since then: the text key session"),
 )
 
 TEXT_KEYS = (
@@ -42,6 +45,7 @@ TEXT_KEYS = (
     ("module", "what runs: the -m module or the script's path"),
     ("policy", "policy in force at opening"),
     ("frostline", "version of the recorder"),
+    ("session", "the session's folder, as the process saw it at opening"),
     ("parent_series", "series of the process that forked this one, if it did"),
     ("truncated", "1 if something did not fit"),
 )
@@ -68,7 +72,12 @@ OFF_REASONS = (
 
 OPS = (
     (OP_PING, "ping", "answers; result = monotonic ns"),
-    (OP_FREEZE, "freeze", "splice, no collect; result = -1 (not counted)"),
+    (
+        OP_FREEZE,
+        "freeze",
+        "splice, no collect; result = -1 (not counted), or -2 where the policy in force puts it right in the"
+        " next idle moment, by a walk of the whole heap; no earlier than arg0 ms from now, 60,000 at most",
+    ),
     (OP_THAW, "thaw", "unfreeze what we froze; result = 1 if anything was done"),
     (OP_COLLECT, "collect", "collect generation arg0; result = objects reclaimed"),
     (OP_TUNE, "tune", "thresholds arg0, arg1, arg2"),
@@ -100,6 +109,7 @@ STANDINGS = (
     (POLICY_FROZEN, "frozen"),
     (POLICY_SPLICED, "frozen, spliced"),
     (POLICY_INHERITED, "frozen by the process that forked this one"),
+    (POLICY_PAST, "its boundary is past, nothing is frozen: give the policy again to freeze"),
 )
 
 #: What a policy did and why: ``a`` of a line mark. F, H and the credit are explained in docs/policies.md.

@@ -222,6 +222,11 @@ def splice(flags: int = 0) -> None:
     _engine.spliced = True
 
 
+def puts_right() -> bool:
+    """Whether the policy in force does so, in an idle moment."""
+    return _engine.policy is not None and moments.watched() and _may_thaw()
+
+
 def freeze_uncounted(flags: int = 0, open_requests: int = 0) -> None:
     """The second half of ``freeze`` where nobody needs the number. ``open_requests`` as the mark has them."""
     begun = time.monotonic_ns()

@@ -36,6 +36,8 @@ _act: "Callable[[], object] | None" = None
 _safe: "Callable[[], object] | None" = None
 #: Seconds that the last full collection of ours took.
 _walk = 0.0
+#: No idle moment before this: the workers of one server are not to walk their heaps at the same time.
+_not_before = 0.0
 #: Until when an event loop has been asked to call back; a loop that was closed meanwhile never will.
 _waiting = 0.0
 
@@ -119,15 +121,26 @@ def quiet() -> float:
     return min(max(QUIET, _walk), _QUIET_ENOUGH)
 
 
+def put_off(seconds: float) -> None:
+    """For so long nothing is done in idle moments."""
+    global _not_before
+    _not_before = monotonic() + seconds
+
+
 def watch(due: "Callable[[], bool]", act: "Callable[[], object]") -> None:
     """``act`` is called in an idle moment when ``due`` says that there is something to do."""
     global _due, _act
     _due, _act = due, act
 
 
+def watched() -> bool:
+    """Whether anybody is called in an idle moment."""
+    return _due is not None
+
+
 def wanted() -> bool:
     """Nothing is in flight, and something waits for an idle moment."""
-    return _open == 0 and _due is not None and _due()
+    return _open == 0 and _due is not None and _due() and monotonic() >= _not_before
 
 
 def forget() -> None:
@@ -146,7 +159,7 @@ def at_safe_points(act: "Callable[[], object] | None") -> None:
 
 def now() -> bool:
     """The program says that this is an idle moment. Whether anything was done."""
-    if _open or _due is None or _act is None or not _due():
+    if not wanted() or _act is None:
         if _safe is not None:
             guarded(_safe)
         return False
@@ -169,7 +182,7 @@ def _settle() -> None:
 
 def _look_later(loop: "Any") -> None:
     global _waiting
-    seconds = quiet()
+    seconds = max(quiet(), _not_before - monotonic())
     _waiting = monotonic() + seconds + _GONE
     loop.call_later(seconds, _look, loop, _entered, loop.time() + seconds)
 
@@ -179,7 +192,7 @@ def _look(loop: "Any", entered: int, planned: float) -> None:
     _waiting = 0.0
     if _open or _due is None or _act is None or not _due():
         return
-    if entered == _entered and loop.time() - planned < _LATE:
+    if entered == _entered and loop.time() - planned < _LATE and wanted():
         guarded(_act)
     else:
         _look_later(loop)

@@ -241,6 +241,7 @@ class Series:
             ("executable", sys.executable or ""),
             ("policy", self.policy),
             ("frostline", __version__),
+            ("session", self.session),
         ]
         if parent_series:
             lines.append(("parent_series", str(parent_series)))

@@ -192,6 +192,13 @@ def is_recorded(pid: int) -> bool:
     return words is not None and words["state"] == layout.STATE_RECORDING
 
 
+def session_of(pid: int) -> str:
+    """The session that a process is recorded into, as the process sees it; empty if that is not known."""
+    path = _mapped_mailbox(pid) if is_recorded(pid) else ""
+    header = segments.read_header(path) if path else None
+    return header.text.get("session", [""])[0] if header is not None else ""
+
+
 def mine(pid: int) -> bool:
     """Whether the process runs as us."""
     return proc.user(pid) == os.geteuid()
@@ -221,12 +228,14 @@ def ask_all(
     seconds: float = 5.0,
     told: "Callable[[Answer], None] | None" = None,
     text: "bytes | None" = None,
+    spread: int = 0,
 ) -> list[Answer]:
     """Asks all of them at once and awaits each answer, for at most ``seconds``.
 
     Args:
         told: called with each answer as it comes, from several threads, one at a time.
         text: of OP_POLICY; the detail of an answer is the target's text then.
+        spread: where not 0, one argument more: 0 for the first, and so much more for each next one.
     """
     answers: dict[int, Answer] = {}
     lock = threading.Lock()
@@ -240,7 +249,8 @@ def ask_all(
                 if not waiting:
                     return
                 place, target = waiting.pop(0)
-            answer = _ask(target, op, arguments, max(0.2, until - time.monotonic()), text)
+            more = (place * spread,) if spread else ()
+            answer = _ask(target, op, (*arguments, *more), max(0.2, until - time.monotonic()), text)
             with lock:
                 answers[place] = answer
                 if told is not None:
@@ -285,6 +295,8 @@ def _why_silent(path: str, error: FrostlineError) -> str:
         return error.message
     if words["state"] == layout.STATE_OPENING:
         return "it is just starting: ask again"
+    if words["off_reason"] == layout.OFF_REMOVED:
+        return "detached already: nothing of Frostline's is at work in it"
     if words["state"] == layout.STATE_CLOSED:
         return "it is ending"
     if words["state"] == layout.STATE_OFF:

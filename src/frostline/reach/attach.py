@@ -67,7 +67,7 @@ class Attached(NamedTuple):
     @property
     def recorded(self) -> bool:
         """Whether it was recorded before."""
-        return self.why_not == _SAID["already"]
+        return self.why_not.startswith(_SAID["already"])
 
 
 class _Said(NamedTuple):
@@ -107,6 +107,25 @@ def python_in(pid: int) -> Python:
     )
 
 
+def _check(pid: int) -> None:
+    """Whether it may be attached to. That it is no Python comes first: how to be let in helps nobody then."""
+    try:
+        permission.check(pid)
+    except FrostlineError as error:
+        program = proc.executable(pid)
+        names = (program, *proc.arguments(pid)[:1], proc.title(pid))
+        if error.slug in ("no-process", "other-namespace") or any(map(proc.is_interpreter, names)):
+            raise
+        if program and proc.mapped(pid):
+            python_in(pid)
+            raise
+        raise FrostlineError(
+            error.slug,
+            f"by its name ({proc.title(pid)}) it is no Python; {error.message}",
+            f"Name the pid of a Python process. If it is one all the same: {error.remedy}",
+        ) from error
+
+
 def processes(pid: int, tree: bool) -> list[int]:
     """The pids meant: the process, and with ``tree`` each of its descendants that is a Python.
 
@@ -120,6 +139,17 @@ def processes(pid: int, tree: bool) -> list[int]:
 def is_recorded(pid: int) -> bool:
     """Whether a recorder is at work in it."""
     return asking.is_recorded(pid)
+
+
+def into(pid: int) -> str:
+    """Behind "it is recorded already": into which session, where that is known."""
+    session = asking.session_of(pid)
+    return f", into {session}" if session else ""
+
+
+def left_out(pid: int) -> list[asking.Target]:
+    """The Python processes among its descendants that nobody records."""
+    return [one for one in asking.of_pid(pid, True)[1:] if not is_recorded(one.pid)]
 
 
 class Injector:
@@ -166,7 +196,7 @@ class Injector:
         name = asking.name_of(pid)
         python = ""
         try:
-            permission.check(pid)
+            _check(pid)
             inside = python_in(pid)
             python = ".".join(str(part) for part in inside.version if part >= 0)
             if inside.free_threaded:
@@ -183,6 +213,8 @@ class Injector:
                 time.sleep(pause)
                 pause *= 2  # each try below 3.14 takes some of the spare bytes
             why = "" if said.word == "attached" else _SAID.get(said.word, said.detail or said.word)
+            if said.word == "already":
+                why += into(pid)
             return Attached(pid, name, why, "", said.stopped_ns, said.busy_ns, said.cpu_ns, python)
         except FrostlineError as error:
             return Attached(pid, name, error.message, error.remedy, 0, 0, 0, python)

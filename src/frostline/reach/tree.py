@@ -181,7 +181,8 @@ class Tree:
 
     def _executed(self, process: Process, stat: proc.Stat, now: int) -> None:
         """The process runs another program than before: look at everything again."""
-        process.image_since = now
+        if process.image:  # else this is the first look at the root
+            process.image_since = now
         process.looked_inside = 0
         process.title = None
         process.forked_from = None
@@ -264,7 +265,7 @@ class Tree:
             ours = _our_version()
             if version and version != ours:
                 process.detail = f"recorded by Frostline {version} of its own environment, not by {ours}"
-            if process.start_ticks < self._attached_at * _TICKS and "parent_series" not in header.text:
+            if self._was_there(process) and "parent_series" not in header.text:
                 age = self._attached_at - process.start_ticks / _TICKS
                 process.detail = process.detail or f"attached to {age:.0f} s after its start"
             late = header.series - process.image_since
@@ -306,11 +307,12 @@ class Tree:
         for process in self.everyone:
             if not process.python or process.recorded or process.missed is not None:
                 continue
-            if process.alive and not final and now - process.image_since < GRACE:
+            there_before = self._was_there(process) and process.image_since == process.first_seen
+            if process.alive and not final and not there_before and now - process.image_since < GRACE:
                 continue
             parent = process.forked_from
             unchanged = parent is not None and parent.image == process.image
-            if unchanged and process.last_seen == process.first_seen:
+            if unchanged and not there_before and process.last_seen == process.first_seen:
                 process.python = False  # seen once, between its fork and the exec of something else
                 continue
             process.missed, process.detail = self._reason(process)
@@ -321,6 +323,10 @@ class Tree:
             self.forgotten += len(self.ended) - len(kept)
             self.ended = sorted(kept, key=lambda p: p.first_seen)
 
+    def _was_there(self, process: Process) -> bool:
+        """Whether it ran before the attach: then no start-up hook is awaited in it."""
+        return process.start_ticks < self._attached_at * _TICKS
+
     def _reason(self, process: Process) -> tuple[str, str]:
         parent = process.forked_from
         if parent is not None and parent.image == process.image:
@@ -328,8 +334,11 @@ class Tree:
                 return "raw-fork", ""
             if parent.missed:
                 return parent.missed, parent.detail
-        if process.start_ticks < self._attached_at * _TICKS:
-            return "before-attach", ""
+        if self._was_there(process):
+            from frostline.reach import asking  # the helper seldom needs it
+
+            other = asking.session_of(process.pid) if process.alive else ""
+            return ("other-session", other) if other not in ("", self.session) else ("before-attach", "")
         us = process.owner in (-1, 0, self.uid)  # 0: what may not be traced belongs to root there
         return missed.reason(
             process.pid,
