@@ -242,7 +242,8 @@ def test_a_tree_and_who_was_left_out(interpreter: Interpreter, tmp_path: Path) -
         assert len(missed) >= 3
         found = attach(tmp_path, process.pid, "--tree")
         rest = [row for row in found["processes"] if row["why_not"]]
-        assert [row["why_not"] for row in rest] == ["it is recorded already"] and found["code"] == 0
+        why = f"it is recorded already, into {tmp_path}/rec"
+        assert [row["why_not"] for row in rest] == [why] and found["code"] == 0
         assert {"Worker-fork", "Worker-spawn"} <= {
             row["name"] for row in json.loads(frostline(tmp_path, "status", "--json", "rec").stdout)["rows"]
         }
