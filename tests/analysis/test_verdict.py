@@ -380,3 +380,19 @@ def test_any_number_of_labels_gives_the_same_statistics(tmp_path: Path, labels: 
         ordered = sorted(times)
         assert (stats.count, stats.total, stats.longest) == (len(times), sum(times), ordered[-1])
         assert stats.p50 == ordered[-(-len(times) // 2) - 1]
+
+
+def test_of_a_damaged_recording_nothing_is_claimed_with_confidence(tmp_path: Path) -> None:
+    """A copy that was cut off on a full disk: what is left looks like a quiet server."""
+    process = Process()
+    normal(process)
+    for i in range(400):
+        process.add_pass(i * 5 * MS, MS // 10, generation=0)
+    for path in process.write(tmp_path):
+        path.write_bytes(path.read_bytes()[:6_000])
+    write_run(tmp_path, ["serve"])
+    analysis = analyse(read_session(tmp_path))
+    assert analysis.verdict.kind == "cannot-tell"
+    assert "the recording is damaged" in analysis.verdict.sentence
+    assert analysis.advice[0].text.startswith("copy the session whole")
+    assert not any("gains nothing" in advice.text for advice in analysis.advice)

@@ -27,7 +27,7 @@ from frostline.analysis.lasting import thawed
 from frostline.analysis.model import Advice, CallSite, MissedProcess, Options, ProcessReport, Verdict
 from frostline.analysis.passes import EXPLICIT, FROSTLINE
 from frostline.analysis.steps import ids_of
-from frostline.analysis.verdict import CANNOT_TELL, NOT_COLLECTOR, milliseconds, some
+from frostline.analysis.verdict import CANNOT_TELL, DAMAGED, NOT_COLLECTOR, milliseconds, some
 
 #: ns. A process that lived for less has no share of the time to speak of.
 LASTING = 1_000_000_000
@@ -66,7 +66,9 @@ def advise(
     found += in_force(processes, options, came)
     found += thresholds(processes, options, came, verdict.kind == NOT_COLLECTOR, live)
     found = one_at_a_time(found)
-    if not found and processes:
+    if not found and DAMAGED in verdict.sentence:
+        found.append(Advice("copy the session whole, or record again: what is left of it says little"))
+    elif not found and processes:
         found.append(_nothing(processes, came, running))
     if verdict.kind == CANNOT_TELL and processes and not verdict.steps + verdict.requests:
         most = max(processes, key=lambda process: process.pause_total)

@@ -33,6 +33,7 @@ from frostline.analysis.verdict import decide
 from frostline.analysis.walked import HeapModel
 from frostline.format.naming import process_name, process_role
 from frostline.recording import ProcessSeen, Series, Session
+from frostline.recording.loss import DAMAGE
 from frostline.recording.process import is_dead
 
 #: ns. Whom the supervisor sees, it tells of the boundary about a second later, or as late as the
@@ -75,7 +76,8 @@ def analyse(session: Session, options: Options | None = None) -> Analysis:
     missed = _missed(session)
     asked = asked_spans(session.runs)
     refused = tuple(text for text in dict.fromkeys(t for p in reports for t in p.refused) if of(text, asked))
-    verdict = decide(reports, missed, counted, options, refused)
+    damaged = len({loss.path for loss in session.losses if loss.slug in DAMAGE})
+    verdict = decide(reports, missed, counted, options, refused, damaged)
     never = never_came(session.ready)
     came = session.ready_option if session.ready and session.ready[1] else ""
     records = sum(

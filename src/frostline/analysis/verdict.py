@@ -23,6 +23,8 @@ NOUNS = {"request": "requests", "task": "tasks", "step": "steps"}
 
 COLLECTOR = "collector"
 NOT_COLLECTOR = "not-the-collector"
+DAMAGED = "the recording is damaged"
+NO_STEPS = "no steps were recorded"
 CANNOT_TELL = "cannot-tell"
 
 
@@ -40,8 +42,10 @@ def decide(
     counted: Counted,
     options: Options,
     refused: tuple[str, ...] = (),
+    damaged: int = 0,
 ) -> Verdict:
-    """The verdict over all processes; ``refused`` are spans that were asked for and not put on, and why.
+    """The verdict over all processes; ``refused`` are spans that were asked for and not put on, and why,
+    ``damaged`` is the number of files that could not be read whole.
 
     It is "the collector" if that explains a tenth of the slow steps, or of the slow requests, or if
     it held up some process's work for long: what was lost can only add to that. Else, where what
@@ -54,6 +58,10 @@ def decide(
         held[SHOWN_HELD:] = [f"and {len(held) - SHOWN_HELD:,} more"]
     by_count = _explains(counted)
     why_not = "" if found or by_count else _cannot_tell(processes, missed, counted, refused)
+    if damaged and not found and not by_count and (not why_not or why_not.startswith(NO_STEPS)):
+        files = "one of its files is" if damaged == 1 else f"{damaged:,} of its files are"
+        why_not = f"{DAMAGED}: {files} missing or not whole"
+        why_not += _longest(processes) if processes else ""
     lines: list[str] = []
     if why_not:
         kind, sentence = CANNOT_TELL, f"cannot tell, because {why_not}"
@@ -278,7 +286,7 @@ def _cannot_tell(
     if not steps:
         # What was asked for and refused is the reason, and what to correct.
         why = f": --span {'; --span '.join(refused[:2])}" if refused else ""
-        return f"no steps were recorded{why}{_longest(processes)}"
+        return f"{NO_STEPS}{why}{_longest(processes)}"
     lost_spans = sum(p.lost_spans for p in processes)
     slow = counted.slow + counted.slow_requests
     if not slow:

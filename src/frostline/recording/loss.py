@@ -24,6 +24,20 @@ class Loss:
         return f"{self.message} ({self.path}) [{self.slug}]"
 
 
+#: Losses of whole files, or of parts of them, that no recorder leaves behind: a bad copy, a full disk.
+DAMAGE = frozenset(
+    (
+        "segment-unreadable",
+        "segment-empty",
+        "segment-short",
+        "segment-header",
+        "segment-missing",
+        "region-short",
+        "region-damaged",
+    )
+)
+
+
 class Losses:
     """Collects losses, and bounds them: ten thousand damaged files make a summary, not a flood."""
 
