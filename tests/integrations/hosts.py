@@ -64,6 +64,7 @@ def host(tmp_path: Path, text: str, *arguments: str, **environment: str) -> Iter
         stdout=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
+        start_new_session=True,
     )
     try:
         assert process.stdout is not None
@@ -100,6 +101,7 @@ def server(tmp_path: Path, *command: str, recorded: bool = False, **environment:
             stderr=written,
             text=True,
             cwd=ROOT,
+            start_new_session=True,
         )
 
     def listens() -> re.Match[str] | None:
@@ -129,13 +131,13 @@ def frozen(series: Series) -> int:
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """SIGINT, and SIGKILL if that is not enough."""
+    """SIGINT, and SIGKILL if that is not enough; nothing of its session stays behind."""
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(20)
-    if process.poll() is None:
-        process.kill()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     if process.stdout is not None:
         process.stdout.close()

@@ -20,7 +20,7 @@ from frostline.recording.session import read_session
 from tests.interpreters import Interpreter, every_interpreter
 from tests.probe.target import BOOT, environment
 from tests.probe.test_recorder import marks, only
-from tests.reach.under_run import FROSTLINE, running
+from tests.reach.under_run import FROSTLINE, running, wait_for_helper
 from tests.reach.under_run import environment as of_run
 
 DEADLINE = 60.0
@@ -228,6 +228,7 @@ def test_follow_reclaims_long_lived_cycles_in_an_idle_moment(tmp_path: Path) -> 
         before = ask("state")
         assert before["wanted"] == 1000
         assert settle(ask) == {"alive": 1000, "wanted": 1000, "held": False}
+    wait_for_helper(tmp_path / "rec")  # it moves segments until then
     read = read_session(tmp_path / "rec")
     (series,) = [one for one in read.series if marks(one, layout.MARK_LINE)]
     assert [m for m in marks(series, layout.MARK_LINE) if m.values[0] == layout.LINE_WHOLE_HEAP]
