@@ -183,7 +183,7 @@ def test_whatever_the_main_thread_waits_for(interpreter: Interpreter, state: str
 
 @every_interpreter
 def test_a_main_thread_in_c_is_named_and_nothing_follows(interpreter: Interpreter, tmp_path: Path) -> None:
-    with target(interpreter, IN_C.format(rounds=15_000_000), tmp_path) as process:
+    with target(interpreter, IN_C.format(rounds=6_000_000), tmp_path) as process:
         found = attach(tmp_path, process.pid, "--wait", "0.5")
         assert process.stdin is not None and process.stdout is not None
         assert found["code"] == 1 and "its main thread is in C" in found["processes"][0]["why_not"]
