@@ -187,7 +187,7 @@ def test_a_main_thread_in_c_is_named_and_nothing_follows(interpreter: Interprete
         found = attach(tmp_path, process.pid, "--wait", "0.5")
         assert process.stdin is not None and process.stdout is not None
         assert found["code"] == 1 and "its main thread is in C" in found["processes"][0]["why_not"]
-        assert not (tmp_path / "rec").exists()
+        wait_for(lambda: not (tmp_path / "rec").exists(), "the session's folder is taken away")
         assert process.stdout.readline() == "back\n"
         process.stdin.write("\n")
         process.stdin.flush()
