@@ -116,8 +116,10 @@ if __name__ == "__main__":
     import time
     def settles(run):
         assert run(add) == -1                   # in flight: a splice
-        while run(due):                         # until the worker has waited for a while
-            time.sleep(0.2)
+        pause = 0.2
+        while run(due):                         # until the worker has waited for as long as a walk takes
+            time.sleep(pause)
+            pause = min(2 * pause, 2.5)
     for method in ("fork", "spawn"):
         context = multiprocessing.get_context(method)
         with context.Pool(1) as pool:

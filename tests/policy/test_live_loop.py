@@ -213,11 +213,13 @@ def serving(tmp_path: Path, policy: str) -> Iterator[tuple[int, Ask]]:
 def settle(ask: Ask) -> dict[str, int]:
     """Looks now and then, so that there are idle moments in between, until no session is garbage."""
     until = time.monotonic() + DEADLINE
+    pause = 0.3  # a moment is idle when it has lasted as long as the walk will, up to 2 s
     while True:
         seen: dict[str, int] = ask("state")
         if seen["alive"] == seen["wanted"] or time.monotonic() > until:
             return seen
-        time.sleep(0.3)
+        time.sleep(pause)
+        pause = min(2 * pause, 2.5)
 
 
 def test_follow_reclaims_long_lived_cycles_in_an_idle_moment(tmp_path: Path) -> None:
