@@ -32,7 +32,14 @@ class Server:
     """``python -m frostline.demo serve`` at a scale that tests can afford."""
 
     def __init__(
-        self, folder: Path, *, scale: float = 0.02, workers: int = 1, tethered: bool = False, policy: str = ""
+        self,
+        folder: Path,
+        *,
+        scale: float = 0.02,
+        workers: int = 1,
+        tethered: bool = False,
+        policy: str = "",
+        record: Path | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.announce = folder / "url"
@@ -40,6 +47,17 @@ class Server:
         self.temporary.mkdir()
         command = [sys.executable, "-m", "frostline.demo", "serve", "--announce", str(self.announce)]
         command += ["--scale", str(scale), "--workers", str(workers)] + ["--tethered"] * tethered
+        if record is not None:
+            command = [
+                sys.executable,
+                "-m",
+                "frostline.commands.main",
+                "run",
+                "-o",
+                str(record),
+                "--",
+                *command,
+            ]
         self.log = (folder / "log").open("wb+")
         self.process = subprocess.Popen(
             command,
@@ -47,7 +65,7 @@ class Server:
             stdout=self.log,
             stderr=subprocess.STDOUT,
             env=os.environ
-            | {"TMPDIR": str(self.temporary)}
+            | {"TMPDIR": str(self.temporary), "XDG_STATE_HOME": str(folder / "state")}
             | ({"FROSTLINE_POLICY": policy} if policy else {}),
         )
         self._family: dict[int, psutil.Process] = {}
