@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from frostline import format as fmt
 from frostline.analysis import Analysis, analyse
+from frostline.analysis.clock import clock
 from frostline.errors import FrostlineError
 from frostline.export.chrome import microseconds, write_chrome
-from frostline.export.clock import clock
 from frostline.export.torch import merge_into
 from frostline.recording import read_session
 from tests.commands.test_control import frostline

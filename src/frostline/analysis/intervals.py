@@ -54,6 +54,11 @@ class Union:
         """How much of each [start, stop] the union covers: nothing is counted twice."""
         return self.covered_until(stop) - self.covered_until(start)
 
+    def meets(self, start: Int64, stop: Int64) -> Array:
+        """Which of [start, stop] the union lies in or cuts, by more than an end."""
+        found: Array = np.searchsorted(self.start, stop, "left") > np.searchsorted(self.stop, start, "right")
+        return found
+
 
 def union(start: Int64, stop: Int64) -> Union:
     """The union of closed intervals, which may overlap and need no order."""

@@ -113,8 +113,7 @@ def _touched(heavy: Union, start: Int64, stop: Int64) -> Array:
     found = np.zeros(len(start), bool)
     for at in range(0, len(start) if len(heavy.start) else 0, _CHUNK):
         part = slice(at, at + _CHUNK)
-        begun = np.searchsorted(heavy.start, stop[part], "left")
-        found[part] = begun > np.searchsorted(heavy.stop, start[part], "right")
+        found[part] = heavy.meets(start[part], stop[part])
     return found
 
 

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from frostline.analysis import Analysis
+from frostline.analysis.clock import Clock, clock
 from frostline.analysis.gaps import Bucket, Candidate, Found, buckets, explain, gaps_between
 from frostline.analysis.intervals import union
 from frostline.errors import FrostlineError
 from frostline.export.chrome import process_events
-from frostline.export.clock import Clock, clock
 from frostline.recording.layout import Int64
 
 #: Categories of events during which a device works.

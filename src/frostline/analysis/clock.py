@@ -1,4 +1,4 @@
-"""From CLOCK_MONOTONIC, on which everything is recorded, to the wall clock that other traces are on."""
+"""Between CLOCK_MONOTONIC, on which everything is recorded, and the wall clock that other files are on."""
 
 from __future__ import annotations
 
@@ -31,6 +31,19 @@ class Clock:
         # Interpolated from the first anchor's difference: a float64 holds ns since the epoch to 256 only.
         drift = np.interp(times, self.monotonic, (self.difference - self.difference[0]).astype(np.float64))
         moved: Int64 = np.asarray(times, np.int64) + self.difference[0] + np.rint(drift).astype(np.int64)
+        return moved
+
+    def from_unix(self, times: Array) -> Int64:
+        """The way back: CLOCK_MONOTONIC of ns since the epoch.
+
+        Where the wall clock was set back, one of its times stands for two; ``error`` covers the step.
+        """
+        unix = np.asarray(times, np.int64)
+        wall = np.maximum.accumulate(self.monotonic + self.difference)
+        drift = np.interp(
+            unix - wall[0], wall - wall[0], (self.difference - self.difference[0]).astype(float)
+        )
+        moved: Int64 = unix - self.difference[0] - np.rint(drift).astype(np.int64)
         return moved
 
 
