@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,25 +40,14 @@ class Server:
         workers: int = 1,
         tethered: bool = False,
         policy: str = "",
-        record: Path | None = None,
+        under: Sequence[str] = (),
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.announce = folder / "url"
         self.temporary = folder / "t"  # where the server makes its folder of sockets
         self.temporary.mkdir()
-        command = [sys.executable, "-m", "frostline.demo", "serve", "--announce", str(self.announce)]
+        command = [*under, sys.executable, "-m", "frostline.demo", "serve", "--announce", str(self.announce)]
         command += ["--scale", str(scale), "--workers", str(workers)] + ["--tethered"] * tethered
-        if record is not None:
-            command = [
-                sys.executable,
-                "-m",
-                "frostline.commands.main",
-                "run",
-                "-o",
-                str(record),
-                "--",
-                *command,
-            ]
         self.log = (folder / "log").open("wb+")
         self.process = subprocess.Popen(
             command,
@@ -65,7 +55,7 @@ class Server:
             stdout=self.log,
             stderr=subprocess.STDOUT,
             env=os.environ
-            | {"TMPDIR": str(self.temporary), "XDG_STATE_HOME": str(folder / "state")}
+            | {"TMPDIR": str(self.temporary)}
             | ({"FROSTLINE_POLICY": policy} if policy else {}),
         )
         self._family: dict[int, psutil.Process] = {}
