@@ -13,8 +13,10 @@ from typing import Any
 import click
 
 from frostline.analysis import Analysis, Options, analyse
+from frostline.analysis.requests import with_requests
 from frostline.reach.sealing import seal_dead
 from frostline.recording import Session, merge, newest_session, read_session
+from frostline.recording.requests import FORMATS, read_requests
 from frostline.recording.session import Progress
 from frostline.report import report as text_report
 from frostline.report import to_json, write, write_csv
@@ -69,6 +71,19 @@ class Named(click.Path):
     show_default=True,
     help="... and over this many milliseconds.",
 )
+@click.option(
+    "--requests",
+    "request_files",
+    multiple=True,
+    type=Named(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="What a load client measured: ours, vllm bench serve (--save-detailed), GuideLLM. Repeatable.",
+)
+@click.option(
+    "--requests-format",
+    type=click.Choice(FORMATS),
+    help="The format of these files, where it cannot be told from what is in them.",
+)
 def report(
     sessions: tuple[Path, ...],
     as_json: bool,
@@ -76,12 +91,17 @@ def report(
     html_file: Path | None,
     long_factor: float,
     long_ms: float,
+    request_files: tuple[Path, ...],
+    requests_format: str | None,
 ) -> None:
     """Report on a session, on several merged by their clocks, or on the newest.
 
     Works while the session is being recorded.
     """
+    runs = [run for path in request_files for run in read_requests(path, requests_format or "")]
     analysis = analysed(sessions, Options(long_factor=long_factor, long_floor=int(long_ms * 1e6)))
+    if runs:
+        analysis = with_requests(analysis, runs)
     if csv_folder is not None:
         written = write_csv(analysis, csv_folder)
         click.echo(f"{len(written)} files in {csv_folder}", err=True)

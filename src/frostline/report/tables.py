@@ -9,8 +9,7 @@ from pathlib import Path
 from frostline.analysis import Analysis, ProcessReport
 from frostline.analysis.passes import kind_of
 from frostline.errors import FrostlineError
-from frostline.report.idle import README as GAPS_README
-from frostline.report.idle import tables as gap_tables
+from frostline.report.requests import requests_table
 from frostline.report.safe import cell
 from frostline.report.words import verdict_of
 
@@ -50,6 +49,15 @@ were two calls); `start_s`, `stop_s`, `duration_ms`; `error` 1 if it ended by an
 `start_s`, `duration_ms`, `compared_with_ms` the label's median; `in_passes_ms`; `passes` how many
 overlap it; `explained` 1 if they cover half of the excess; `nested` 1 inside another slow step of
 its thread; `verdict`; `longest_pass`.
+
+**requests.csv**, where `--requests` gave files: one row a request of a load client in the recorded
+time. `file` and which run of it; `intended_s` when it was meant to be sent, `sent_s`, `first_s` first
+chunk of text, `last_s`; `status` ok, timeout, cut (the client ended before the answer), or the error;
+`response_ms` from intended, a failure at its deadline (empty where the file says none); `service_ms`
+from sent; `ttft_ms` from intended; `tpot_ms`; `tokens`; `in_passes_ms` how much of it the passes of
+all processes cover; `touched` 1 if a full pass, or a pause over 5 ms, of any process meets it;
+`run` the process whose passes take most of it, and `in_its_passes_ms`. That they lie in it is no
+proof that they made it longer.
 """
 
 
@@ -67,10 +75,11 @@ def write_csv(analysis: Analysis, folder: Path) -> list[Path]:
         written.append(_events(analysis, runs, folder))
         written.append(_freezes(analysis, runs, folder))
         written.append(_long_calls(analysis, runs, folder))
-        written += [_write(folder / name, head, rows) for name, head, rows in gap_tables(analysis, runs)]
         for run, process in zip(runs, analysis.processes, strict=True):
             if len(process.series.spans.get("start", ())):
                 written.append(_steps(analysis, run, process, folder))
+        if analysis.requests:
+            written.append(_write(folder / "requests.csv", *requests_table(analysis, runs)))
     except OSError as error:
         raise FrostlineError(
             "csv-unwritable",
@@ -86,7 +95,7 @@ def _run_name(index: int, process: ProcessReport) -> str:
 
 def _readme(folder: Path) -> Path:
     path = folder / "README.md"
-    path.write_text(README + GAPS_README, encoding="utf-8")
+    path.write_text(README, encoding="utf-8")
     return path
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from frostline.analysis import Analysis, GenerationStats, ProcessReport
-from frostline.report.idle import ranks_json
+from frostline.report.requests import requests_json
 from frostline.report.words import verdict_of
 
 SCHEMA = 1
@@ -26,12 +26,11 @@ def to_json(analysis: Analysis) -> dict[str, Any]:
         "verdict": asdict(analysis.verdict),
         "advice": [asdict(one) for one in analysis.advice],
         "processes": [_process(process, analysis.options.long_floor) for process in analysis.processes],
-        "ranks": ranks_json(analysis.ranks),
-        "budgets": [asdict(one) for one in analysis.budgets],
         "missed": [asdict(one) for one in analysis.missed],
         "doubts": [asdict(one) for one in analysis.doubts],
         "losses": [asdict(one) for one in analysis.losses],
         "runs": [asdict(run) for run in analysis.runs],
+        "requests": [requests_json(one) for one in analysis.requests],
         "ready": (
             {"kind": analysis.ready[0], "at": analysis.ready[1], "detail": analysis.ready[2]}
             if analysis.ready

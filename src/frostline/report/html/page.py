@@ -12,6 +12,7 @@ from frostline.analysis import Analysis
 from frostline.report.blocks import Block, Table
 from frostline.report.freezing import planned
 from frostline.report.html.figures import Figure, figures
+from frostline.report.html.requests import of_requests
 from frostline.report.safe import safe
 from frostline.report.text import report
 from frostline.report.words import seconds, sentence, short_paths
@@ -28,7 +29,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inl
 
 def to_html(analysis: Analysis) -> str:
     """The whole page. Texts from the target are escaped, and stripped of what hides or turns text."""
-    drawn = figures(analysis)
+    drawn = [*of_requests(analysis), *figures(analysis)]
     title = f"Frostline: {analysis.path.name}"
     parts = [
         "<!doctype html>",

@@ -1,0 +1,178 @@
+"""Requests of load clients in the report: text, JSON and CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, fields
+from typing import Any
+
+from frostline.analysis import Analysis
+from frostline.analysis.requests import NEVER, Measure, RequestReport
+from frostline.analysis.verdict import milliseconds as ms
+from frostline.report.blocks import Block, Line, Table
+from frostline.report.safe import cell
+from frostline.report.words import number
+
+#: Rows of processes for a measure; ``--json`` has them all.
+SHOWN_PROCESSES = 8
+#: A quantile that is a request without an answer and without a deadline.
+FAILURE = "failure"
+
+
+def requests(analysis: Analysis) -> Iterator[Block]:
+    """Two tables a run: what the client measured, and whose passes lie in what was slow."""
+    for report in analysis.requests:
+        yield _measured(report)
+        for line in _basis(report):
+            yield Line(line, "quiet", indent=2)
+        yield from _consistent(report, analysis.options.long_floor, analysis.options.long_factor)
+
+
+def _measured(report: RequestReport) -> Table:
+    rows = []
+    for m in report.measures:
+        looked = m.touched >= 0
+        rows.append(
+            (
+                m.name,
+                f"{m.count:,}",
+                *(_cell(value) for value in (m.p50, m.p99, m.p999, m.longest)),
+                f"{m.slow:,}" if looked else "",
+                f"{m.touched:,}" if looked else "",
+                _cell(m.p99_touched) if m.touched > 0 else "",
+                _cell(m.p99_rest) if 0 <= m.touched < m.count else "",
+            )
+        )
+    columns = (
+        "ms", "count", "p50", "p99", "p99.9", "max", "slow", "touched", "p99 of these", "p99 of the rest",
+    )  # fmt: skip
+    spare = ("p99 of these", "p99.9", "slow")
+    return Table(f"Requests of {report.name}", columns, tuple(rows), frozenset(range(1, 10)), spare)
+
+
+def _cell(value: int | None) -> str:
+    return FAILURE if value is None else number(value)
+
+
+def _basis(report: RequestReport) -> Iterator[str]:
+    """How these numbers came about."""
+    parts = [f"{report.format} format", f"{report.loop} loop"]
+    if report.failed:
+        parts.append(f"{report.failed:,} failed, and count at their deadline")
+    if report.cut:
+        parts.append(f"{report.cut:,} cut off by the client's end, and count as long as they had lasted")
+    for count, what in ((report.warm_up, "of the warm-up"), (report.unsent, "never sent")):
+        if count:
+            parts.append(f"{count:,} {what} left out")
+    if report.late_p99 is not None:
+        valid = "valid" if report.valid else "INVALID"
+        parts.append(f"{valid}: sent late by {ms(report.late_p99)} (p99), bound {ms(report.late_bound)}")
+    yield "; ".join(parts)
+    if report.clock_error:
+        yield f"its clock is the wall clock, laid over the recording to {ms(report.clock_error)}"
+    yield from report.notes
+    yield (
+        "touched: a full pass, or a pause over 5 ms, of some process lies in it; the longer one takes, the "
+        "likelier that is"
+    )
+
+
+def _consistent(report: RequestReport, floor: int, factor: float) -> Iterator[Block]:
+    rows = []
+    left_out = 0
+    for measure in report.measures:
+        for i, share in enumerate(measure.shares[:SHOWN_PROCESSES]):
+            counted = bool(measure.slow and share.covered)
+            rows.append(
+                (
+                    f"{measure.name}: {measure.slow:,} slow" if i == 0 else "",
+                    share.process,
+                    number(share.attributed) if share.attributed is not None else "",
+                    f"{share.touched:,}",
+                    _cell(share.p99_rest) if share.touched < measure.count else "",
+                    f"{share.consistent:,}" if measure.slow else "",
+                    f"{share.share:.1%}" if counted else "",
+                    f"{share.chance:.1%}" if counted else "",
+                    f"{share.by_chance:.1%}" if counted else "",
+                    "yes" if share.claimed else "",
+                )
+            )
+        left_out += max(0, len(measure.shares) - SHOWN_PROCESSES)
+    if not rows:
+        return
+    columns = (
+        "of", "passes in", "ms in all", "touched", "p99 of the rest", "slow: half covered", "of the excess",
+        "by chance", "as much in", "beyond chance",
+    )  # fmt: skip
+    title = f"Passes in the requests of {report.name}"
+    spare = ("ms in all", "touched", "beyond chance", "p99 of the rest")
+    yield Table(title, columns, tuple(rows), frozenset(range(2, 9)), spare)
+    if left_out:
+        yield Line(f"and {left_out:,} more, see --json", "quiet", indent=2)
+    yield Line(
+        f"slow: over {ms(floor)} and {factor:g} x the median; excess: what is over the median. 'by chance' "
+        "and 'as much in' are of the same passes, shifted circularly in the time of the requests. The client "
+        "is another process: this is consistent with a cause, and no proof of one",
+        "quiet",
+        indent=2,
+    )
+
+
+def requests_json(report: RequestReport) -> dict[str, Any]:
+    """All of it but the single requests, which ``--csv`` writes."""
+    plain = {f.name: getattr(report, f.name) for f in fields(report) if f.name not in ("measures", "columns")}
+    return {**plain, "notes": list(report.notes), "measures": [_measure_json(m) for m in report.measures]}
+
+
+def _measure_json(measure: Measure) -> dict[str, Any]:
+    data = asdict(measure)
+    data["touched"] = None if measure.touched < 0 else measure.touched
+    data["shares"] = list(data["shares"])
+    return data
+
+
+def requests_table(analysis: Analysis, runs: list[str]) -> tuple[tuple[str, ...], Iterable[Iterable[object]]]:
+    """Header and rows of ``requests.csv``; ``runs`` are the names of the processes in the other tables."""
+    header = (
+        "file", "intended_s", "sent_s", "first_s", "last_s", "status", "response_ms", "service_ms", "ttft_ms",
+        "tpot_ms", "tokens", "in_passes_ms", "touched", "run", "in_its_passes_ms",
+    )  # fmt: skip
+    return header, _rows(analysis, runs)
+
+
+def _rows(analysis: Analysis, runs: list[str]) -> Iterator[tuple[object, ...]]:
+    zero = analysis.start
+
+    def at(time: int) -> str:
+        return f"{(time - zero) / 1e9:.9f}" if time >= 0 else ""
+
+    def took(begin: int, end: int) -> str:
+        return f"{(end - begin) / 1e6:.6f}" if begin >= 0 and end >= 0 else ""
+
+    for report in analysis.requests:
+        c = report.columns
+        name = cell(report.name)
+        arrays = (c.intended, c.sent, c.first, c.last, c.tokens, c.response, c.touched, c.attributed)
+        columns = [array.tolist() for array in (*arrays, c.most, c.most_attributed)]
+        for row in zip(c.status, *columns, strict=True):
+            status, intended, sent, first, last, tokens, response, touched, inside, most, its = row
+            ok = status == "ok"
+            counted = response != NEVER
+            tpot = f"{(last - first) / (tokens - 1) / 1e6:.6f}" if ok and tokens > 1 and first >= 0 else ""
+            yield (
+                name,
+                at(intended),
+                at(sent),
+                at(first),
+                at(last),
+                cell(status),
+                f"{response / 1e6:.6f}" if counted else "",
+                took(sent, intended + response) if counted else "",
+                took(intended, first),
+                tpot,
+                tokens if tokens >= 0 else "",
+                f"{inside / 1e6:.6f}",
+                int(touched),
+                runs[most] if most >= 0 else "",
+                f"{its / 1e6:.6f}" if most >= 0 else "",
+            )
