@@ -21,6 +21,7 @@ ROWS = {
     "kill": True,
     "share": False,
     "report": False,
+    "gaps": False,
     "clients": False,
     "damaged": False,
     "hostile": False,

@@ -74,7 +74,7 @@ async def load(host: str, port: int, session: Path, folder: Path) -> tuple[list[
 def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Server, Path]]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     session = tmp_path / "rec"
-    server = Server(tmp_path / "server", scale=0.15, under=[*FROSTLINE, "run", "-o", str(session), "--"])
+    server = Server(tmp_path / "server", scale=0.15, record=session)
     server.wait_ready()
     yield server, session
     server.close()

@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +39,25 @@ class Server:
         workers: int = 1,
         tethered: bool = False,
         policy: str = "",
-        under: Sequence[str] = (),
+        record: Path | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.announce = folder / "url"
         self.temporary = folder / "t"  # where the server makes its folder of sockets
         self.temporary.mkdir()
-        command = [*under, sys.executable, "-m", "frostline.demo", "serve", "--announce", str(self.announce)]
+        command = [sys.executable, "-m", "frostline.demo", "serve", "--announce", str(self.announce)]
         command += ["--scale", str(scale), "--workers", str(workers)] + ["--tethered"] * tethered
+        if record is not None:
+            command = [
+                sys.executable,
+                "-m",
+                "frostline.commands.main",
+                "run",
+                "-o",
+                str(record),
+                "--",
+                *command,
+            ]
         self.log = (folder / "log").open("wb+")
         self.process = subprocess.Popen(
             command,
@@ -55,7 +65,7 @@ class Server:
             stdout=self.log,
             stderr=subprocess.STDOUT,
             env=os.environ
-            | {"TMPDIR": str(self.temporary)}
+            | {"TMPDIR": str(self.temporary), "XDG_STATE_HOME": str(folder / "state")}
             | ({"FROSTLINE_POLICY": policy} if policy else {}),
         )
         self._family: dict[int, psutil.Process] = {}

@@ -67,6 +67,7 @@ def test_tables(tmp_path: Path) -> None:
     analysis = server(tmp_path / "s")
     written = {path.name for path in write_csv(analysis, tmp_path / "csv" / "deep")}
     tables = {"runs.csv", "gc_events.csv", "freezes.csv", "long_calls.csv", "steps_001-4711.csv"}
+    tables |= {"gaps.csv", "gap_buckets.csv", "gap_causes.csv"}
     assert written == {"README.md", *tables}
     folder = tmp_path / "csv" / "deep"
     (run,) = rows(folder / "runs.csv")

@@ -11,13 +11,16 @@ import numpy as np
 from frostline import format as fmt
 from frostline.analysis import events as marks
 from frostline.analysis.advice import advise
+from frostline.analysis.budgets import budgets
 from frostline.analysis.doubts import asked_spans, doubts, never_came, of
 from frostline.analysis.frozen import Frozen, frozen
 from frostline.analysis.held import held_up
+from frostline.analysis.idle import idle_ranks
 from frostline.analysis.model import Analysis, MissedProcess, Options, ProcessReport, State
 from frostline.analysis.passes import AUTOMATIC, full_passes, generation_stats, longest_from, pauses_of
 from frostline.analysis.pauses import Pauses
 from frostline.analysis.serving import serving_from
+from frostline.analysis.starved import starved
 from frostline.analysis.steps import (
     Counted,
     Steps,
@@ -77,7 +80,8 @@ def analyse(session: Session, options: Options | None = None) -> Analysis:
     asked = asked_spans(session.runs)
     refused = tuple(text for text in dict.fromkeys(t for p in reports for t in p.refused) if of(text, asked))
     damaged = len({loss.path for loss in session.losses if loss.slug in DAMAGE})
-    verdict = decide(reports, missed, counted, options, refused, damaged)
+    ranks = idle_ranks(reports, missed, session.clock_error, options)
+    verdict = decide(reports, missed, counted, options, refused, damaged, starved(ranks, options))
     never = never_came(session.ready)
     came = session.ready_option if session.ready and session.ready[1] else ""
     records = sum(
@@ -111,6 +115,8 @@ def analyse(session: Session, options: Options | None = None) -> Analysis:
         records=records,
         bytes=session.bytes,
         anchors=_anchors(session),
+        ranks=ranks,
+        budgets=budgets(reports, ranks),
     )
 
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from frostline.analysis.budgets import Budget
 from frostline.analysis.frozen import Frozen
 from frostline.analysis.pauses import Pauses
+from frostline.analysis.ranks import Rank
 from frostline.analysis.threads import ThreadPasses
 from frostline.analysis.triggers import Forecast
 from frostline.recording import Loss, Run, Series
@@ -372,5 +374,9 @@ class Analysis:
     bytes: int
     #: (monotonic, realtime, error) in ns, in order: what other clocks are aligned by.
     anchors: tuple[tuple[int, int, int], ...] = ()
+    #: The gaps between steps of each process that has any.
+    ranks: tuple[Rank, ...] = ()
+    #: Pause budgets: by process, then (the last, ``process`` empty) on the union of those with work.
+    budgets: tuple[Budget, ...] = ()
     #: Runs of load clients that were given beside it (``--requests``).
     requests: tuple[RequestReport, ...] = ()

@@ -120,7 +120,7 @@ def generation_stats(series: Series, pauses: Pauses, wall: int) -> tuple[Generat
         these = length[which]
         p50, p99, longest = quantiles(these, (0.5, 0.99, 1.0))
         total = int(these.sum())
-        walked = _sum_walked(pauses.heap, which, generation)
+        walked = sum_walked(pauses.heap, which, generation)
         reclaimed = int(series.passes["collected"][which].sum(dtype=np.int64))
         ours = which & ((series.passes["flags"] & fmt.PASS_FROSTLINE) != 0)
         found.append(
@@ -146,7 +146,8 @@ def generation_stats(series: Series, pauses: Pauses, wall: int) -> tuple[Generat
     return tuple(found)
 
 
-def _sum_walked(heap: HeapModel, which: Array, generation: int) -> Walked:
+def sum_walked(heap: HeapModel, which: Array, generation: int) -> Walked:
+    """What passes walked together, None if over a tenth are unknown; ``generation`` is the oldest of them."""
     walked = heap.walked[which]
     known = walked >= 0
     unknown = len(walked) - int(np.count_nonzero(known))

@@ -7,6 +7,7 @@ import numpy as np
 from frostline import format as fmt
 from frostline.analysis.held import is_finding
 from frostline.analysis.model import Held, LabelStats, MissedProcess, Options, ProcessReport, Verdict
+from frostline.analysis.starved import Starved
 from frostline.analysis.steps import TOUCHING, Counted, request_label
 
 #: Under this share of the slow steps the collector is not what makes them slow.
@@ -43,13 +44,16 @@ def decide(
     options: Options,
     refused: tuple[str, ...] = (),
     damaged: int = 0,
+    idle: tuple[Starved, ...] = (),
 ) -> Verdict:
     """The verdict over all processes; ``refused`` are spans that were asked for and not put on, and why,
-    ``damaged`` is the number of files that could not be read whole.
+    ``damaged`` is the number of files that could not be read whole, ``idle`` what ranks wait for
+    between their steps.
 
     It is "the collector" if that explains a tenth of the slow steps, or of the slow requests, or if
-    it held up some process's work for long: what was lost can only add to that. Else, where what
-    was lost could turn the verdict, it is "cannot tell".
+    it held up some process's work for long, or if what ranks idle between their steps is consistent
+    with it: what was lost can only add to that. Else, where what was lost could turn the verdict, it
+    is "cannot tell".
     """
     found = [p for p in processes if is_finding(p.held, options)]
     found.sort(key=lambda p: -(p.held.total if p.held else 0))
@@ -57,8 +61,10 @@ def decide(
     if len(held) > SHOWN_HELD:
         held[SHOWN_HELD:] = [f"and {len(held) - SHOWN_HELD:,} more"]
     by_count = _explains(counted)
-    why_not = "" if found or by_count else _cannot_tell(processes, missed, counted, refused)
-    if damaged and not found and not by_count and (not why_not or why_not.startswith(NO_STEPS)):
+    waits = next((one for one in idle if one.finding), None)
+    sure = bool(found or by_count or waits)
+    why_not = "" if sure else _cannot_tell(processes, missed, counted, refused) or _no_recorder(idle)
+    if damaged and not sure and (not why_not or why_not.startswith(NO_STEPS)):
         files = "one of its files is" if damaged == 1 else f"{damaged:,} of its files are"
         why_not = f"{DAMAGED}: {files} missing or not whole"
         why_not += _longest(processes) if processes else ""
@@ -77,10 +83,17 @@ def decide(
         )
         if worst is not None:
             lines.append(_also(worst, "it stopped"))
+    elif waits is not None:
+        kind, sentence = COLLECTOR, waits.sentence
+        if counted.steps + counted.requests:
+            lines.append(f"the work itself: {_innocent(counted, processes, options)}{_elsewhere(counted)}")
     else:
         kind, sentence = NOT_COLLECTOR, f"not the collector: {_innocent(counted, processes, options)}"
         sentence += _elsewhere(counted)
         lines += _how_long(processes, counted)
+    lines += [one.sentence for one in idle if one.sentence and one.sentence != sentence]
+    if kind == NOT_COLLECTOR:
+        lines += [one.rest for one in idle if one.rest]
     usual = _usual(processes)
     return Verdict(
         kind=kind,
@@ -101,6 +114,15 @@ def decide(
         details=_details(processes),
         tail=_tail(processes),
     )
+
+
+def _no_recorder(idle: tuple[Starved, ...]) -> str:
+    """Why gaps that no recorded pass explains may be those of a process without a recorder."""
+    for one in idle:
+        if one.rest and one.no_recorder:
+            names = some([name for name, _ in one.no_recorder])
+            return f"{one.rest}; {names} had no recorder"
+    return ""
 
 
 def _explains(counted: Counted) -> bool:

@@ -9,6 +9,8 @@ from pathlib import Path
 from frostline.analysis import Analysis, ProcessReport
 from frostline.analysis.passes import kind_of
 from frostline.errors import FrostlineError
+from frostline.report.idle import README as GAPS_README
+from frostline.report.idle import tables as gap_tables
 from frostline.report.requests import requests_table
 from frostline.report.safe import cell
 from frostline.report.words import verdict_of
@@ -75,6 +77,7 @@ def write_csv(analysis: Analysis, folder: Path) -> list[Path]:
         written.append(_events(analysis, runs, folder))
         written.append(_freezes(analysis, runs, folder))
         written.append(_long_calls(analysis, runs, folder))
+        written += [_write(folder / name, head, rows) for name, head, rows in gap_tables(analysis, runs)]
         for run, process in zip(runs, analysis.processes, strict=True):
             if len(process.series.spans.get("start", ())):
                 written.append(_steps(analysis, run, process, folder))
@@ -95,7 +98,7 @@ def _run_name(index: int, process: ProcessReport) -> str:
 
 def _readme(folder: Path) -> Path:
     path = folder / "README.md"
-    path.write_text(README, encoding="utf-8")
+    path.write_text(README + GAPS_README, encoding="utf-8")
     return path
 
 

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from frostline.analysis import Advice, Analysis
 from frostline.analysis.verdict import milliseconds as ms
 from frostline.report.blocks import Block, Line
+from frostline.report.budgets import budgets
 from frostline.report.freezing import freezing, planned
+from frostline.report.idle import gaps
 from frostline.report.passes import explicit, full, generations
 from frostline.report.processes import events, processes, state
 from frostline.report.requests import requests
@@ -25,8 +27,10 @@ def report(analysis: Analysis) -> Iterator[Block]:
     yield from _verdict(analysis)
     yield from processes(analysis)
     yield from generations(analysis)
+    yield from budgets(analysis)
     yield from labels(analysis)
     yield from slow(analysis)
+    yield from gaps(analysis)
     yield from requests(analysis)
     yield from full(analysis)
     yield from explicit(analysis)

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from frostline.analysis import Analysis, GenerationStats, ProcessReport
+from frostline.report.idle import ranks_json
 from frostline.report.requests import requests_json
 from frostline.report.words import verdict_of
 
@@ -26,6 +27,8 @@ def to_json(analysis: Analysis) -> dict[str, Any]:
         "verdict": asdict(analysis.verdict),
         "advice": [asdict(one) for one in analysis.advice],
         "processes": [_process(process, analysis.options.long_floor) for process in analysis.processes],
+        "ranks": ranks_json(analysis.ranks),
+        "budgets": [asdict(one) for one in analysis.budgets],
         "missed": [asdict(one) for one in analysis.missed],
         "doubts": [asdict(one) for one in analysis.doubts],
         "losses": [asdict(one) for one in analysis.losses],

@@ -9,7 +9,9 @@ import numpy as np
 
 from frostline import format as fmt
 from frostline.analysis import Analysis, LabelStats, ProcessReport
+from frostline.analysis.budgets import since as pauses_since
 from frostline.analysis.intervals import Union, union
+from frostline.analysis.ranks import Rank
 from frostline.analysis.steps import ids_of
 from frostline.analysis.utilisation import WINDOWS, curve, of_several
 from frostline.recording.layout import Array, Int64
@@ -84,6 +86,7 @@ def thinned(start: Int64, value: Array, singled: Array, columns: int = COLUMNS) 
 
 def _timeline(analysis: Analysis) -> Figure:
     lanes = []
+    ranks = {(rank.session, rank.process): rank for rank in analysis.ranks}
     for process in analysis.processes[:LANES]:
         pauses, length = process.pauses, process.pauses.length
         kept = thinned(pauses.start, length, length > 5_000_000)
@@ -96,11 +99,17 @@ def _timeline(analysis: Analysis) -> Figure:
                 "start": packed(since(analysis, pauses.start[kept]), "f8"),
                 "length": packed(length[kept] / 1e6, "f4"),
                 "generation": packed(process.series.passes["generation"][kept], "u1"),
+                "gaps": _gaps(analysis, ranks.get((process.session, process.name))),
             }
         )
     more = len(analysis.processes) - len(lanes)
     note = f" {more} more processes are in the tables only." if more > 0 else ""
     total = sum(len(p.series.passes) for p in analysis.processes)
+    if analysis.ranks:
+        note += (
+            " Below the line of a rank: gaps between its steps, red where they are consistent with a pass, "
+            "grey where no request was in flight, else hollow."
+        )
     return {
         "kind": "timeline",
         "title": "Every process on one clock",
@@ -108,6 +117,18 @@ def _timeline(analysis: Analysis) -> Figure:
         f"a stop of one process, as long as it lasted. Full passes stand out; the line: boundary.{note}",
         "lanes": lanes,
         "until": (analysis.stop - analysis.start) / 1e6,
+    }
+
+
+def _gaps(analysis: Analysis, rank: Rank | None) -> dict[str, dict[str, str]] | None:
+    """The longest gaps of a rank: when, how long, and which kind."""
+    if rank is None:
+        return None
+    kept = np.sort(np.argsort(rank.start - rank.stop, kind="stable")[:SINGLED])
+    return {
+        "start": packed(since(analysis, rank.start[kept]), "f8"),
+        "length": packed((rank.stop - rank.start)[kept] / 1e6, "f4"),
+        "kind": packed(rank.kind[kept], "u1"),
     }
 
 
@@ -265,19 +286,20 @@ def _heap(analysis: Analysis, processes: list[ProcessReport]) -> Figure:
 def _utilisation(analysis: Analysis, busiest: list[ProcessReport]) -> Figure:
     lines = []
     for process in busiest[:CURVES]:
-        shares = curve(process.pauses.union, process.start, process.stop)
+        shares = curve(process.pauses.union, pauses_since(process), process.stop)
         lines.append({"name": process.name, "values": packed(100 * shares.mmu, "f4")})
     if len(busiest) > 1:
         both: Union = of_several([p.pauses.union for p in busiest])
-        shares = curve(union(both.start, both.stop), analysis.start, analysis.stop)
+        start = min(pauses_since(p) for p in busiest)
+        shares = curve(union(both.start, both.stop), start, analysis.stop)
         lines.append({"name": "any of them", "values": packed(100 * shares.mmu, "f4")})
     if not lines:
         return {}
     return {
         "kind": "utilisation",
         "title": "What the collector leaves to the program (MMU)",
-        "caption": "The least share of any window of that length in which the process was not stopped: at "
-        "10 ms, 0 % means that somewhere all of 10 ms were a pause.",
+        "caption": "The least share of any window of that length in which the process was not stopped, after "
+        "start-up: at 10 ms, 0 % means that somewhere all of 10 ms were a pause.",
         "x": packed(WINDOWS / 1e6, "f8"),
         "lines": lines,
     }

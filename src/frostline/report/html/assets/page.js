@@ -111,7 +111,9 @@
   function drawTimeline(place, figure) {
     const lanes = figure.lanes.map((lane) => Object.assign({}, lane, {
       start: unpack(lane.start), length: unpack(lane.length), generation: unpack(lane.generation),
+      gaps: lane.gaps && { start: unpack(lane.gaps.start), length: unpack(lane.gaps.length), kind: unpack(lane.gaps.kind) },
     }));
+    const kinds = ["unexplained", "consistent with a pass", "no request in flight"];
     const narrow = place.clientWidth < 600, row = 26;
     const colors = ["--young", "--middle", "--full"];
     const tip = document.createElement("div");
@@ -144,6 +146,17 @@
                 u.ctx.fillRect(left, middle - tall, Math.max(ratio, edge(stop) - left), 2 * tall);
               }
             }
+            if (lane.gaps) {  // along the foot of the lane
+              const top = middle + row * ratio * 0.37, tall = row * ratio * 0.11;
+              for (let k = 0; k < lane.gaps.start.length; k++) {
+                const stop = lane.gaps.start[k] + lane.gaps.length[k], kind = lane.gaps.kind[k];
+                if (stop < u.scales.x.min || lane.gaps.start[k] > u.scales.x.max) continue;
+                const left = edge(lane.gaps.start[k]), wide = Math.max(ratio, edge(stop) - left);
+                u.ctx.fillStyle = u.ctx.strokeStyle = css(["--fore", "--full", "--young"][kind]);
+                if (kind) u.ctx.fillRect(left, top, wide, tall);
+                else { u.ctx.lineWidth = ratio; u.ctx.strokeRect(left, top, wide, tall); }
+              }
+            }
             if (lane.boundary != null && lane.boundary >= u.scales.x.min && lane.boundary <= u.scales.x.max) {
               u.ctx.fillStyle = css("--good");
               u.ctx.fillRect(edge(lane.boundary), middle - row * ratio * 0.5, 2 * ratio, row * ratio);
@@ -161,7 +174,10 @@
             if (here.start[k] - near <= at && at <= here.start[k] + here.length[k] + near &&
                 (best < 0 || here.length[k] > here.length[best])) best = k;
           }
-          tip.textContent = best < 0 ? `${here.name}, ${time(at)}`
+          let gap = -1;
+          if (here.gaps) gap = here.gaps.start.findIndex((from, k) => from <= at && at <= from + here.gaps.length[k]);
+          const idle = gap < 0 ? "" : `, in a gap of ${length(here.gaps.length[gap])} (${kinds[here.gaps.kind[gap]]})`;
+          tip.textContent = best < 0 ? `${here.name}, ${time(at)}${idle}`
             : `${here.name}: generation ${here.generation[best]}, ${length(here.length[best])} at ${time(here.start[best])}`;
           tip.hidden = false;
           const left = Math.min(u.cursor.left + u.over.offsetLeft + 12, place.clientWidth - tip.offsetWidth - 4);

@@ -1,0 +1,155 @@
+"""Ranks that idle between their steps, and whose passes that is consistent with (A10, A11, D2).
+
+A rank is a process that runs steps from begin to end in one thread: a worker, an engine core. An
+idle one emits nothing, so the gap between two of its steps is all that there is to see; what held
+it up is looked for in every process of the session, its own passes included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from frostline.analysis.gaps import COVERS, RESUME, SHIFTS, SLACK, by_chance, match
+from frostline.analysis.gapwords import rank_of
+from frostline.analysis.intervals import Union, union
+from frostline.analysis.model import MissedProcess, Options, ProcessReport
+from frostline.analysis.ranks import Rank
+from frostline.analysis.waits import Demand, Match, Work, demand_of, nothing, work_of
+from frostline.recording.layout import Int64
+
+#: Chance of a false claim in a rank, over all the processes that are tried.
+LEVEL = 0.05
+#: How many ranks may lie between a gap and the pass at its root.
+HOPS = 3
+
+
+@dataclass(frozen=True)
+class _Passes:
+    """Passes of one process that are long enough to explain a gap, disjoint, and which they are."""
+
+    union: Union
+    which: Int64
+
+
+def idle_ranks(
+    processes: tuple[ProcessReport, ...],
+    missed: tuple[MissedProcess, ...],
+    clock_error: int,
+    options: Options,
+) -> tuple[Rank, ...]:
+    """Every rank that has a gap from its floor on, in the order of the processes.
+
+    A gap counts, as a slow step does, from ``long_floor`` on and over ``long_factor`` times the
+    rank's median gap. A pass of a process that takes no requests counts only for the time in which
+    a request was in flight, where that is known: in the rest there was nothing to hold up. A process
+    is claimed if the null finds as much in at most LEVEL of its shifts, divided by the number of
+    processes that are tried (Bonferroni).
+    """
+    demand = demand_of(processes)
+    found = (work_of(i, processes, demand, missed, options, LEVEL) for i in range(len(processes)))
+    works = [work for work in found if work is not None]
+    for work in works:
+        _direct(work, processes, demand, clock_error)
+    for _ in range(HOPS):
+        if not _through(works, processes, clock_error):
+            break
+    return tuple(
+        rank_of(work, roots(work, processes), processes, demand, missed, clock_error) for work in works
+    )
+
+
+def _passes(process: ProcessReport, least: float) -> _Passes:
+    """The passes of at least ``least`` ns. Those of one interpreter do not overlap; damaged ones may."""
+    pauses = process.pauses
+    kept = np.flatnonzero(pauses.length >= least)
+    joined = union(pauses.start[kept], pauses.stop[kept])
+    return _Passes(joined, kept[np.searchsorted(pauses.start[kept], joined.start, "left")])
+
+
+def _direct(
+    work: Work, processes: tuple[ProcessReport, ...], demand: Demand | None, clock_error: int
+) -> None:
+    """Tries every process whose passes are long enough to explain any of the gaps."""
+    least = COVERS * float((work.stop - work.start).min())
+    low, high = work.window
+    tried: dict[int, _Passes] = {}
+    for index, process in enumerate(processes):
+        passes = _passes(process, least)
+        if bool(((passes.union.stop > low) & (passes.union.start < high)).any()):
+            tried[index] = passes
+    work.level /= max(1, len(tried))
+    # The more are tried, the smaller the chance that is asked for, and the finer it is computed.
+    shifts = max(SHIFTS, int(2 / work.level))
+    asked = ~work.supply
+    without = union(work.start[work.supply], work.stop[work.supply])
+    for index, passes in tried.items():
+        error = clock_error if processes[index].session != processes[work.index].session else 0
+        # While a front end stands still no request can begin: what it holds up is not in flight yet.
+        bound = demand is not None and not demand.doubt and index not in demand.takers
+        limit = demand.union if demand is not None and bound else None
+        begins, ends = passes.union.start, passes.union.stop
+        by = match(work.start, work.stop, begins, ends, SLACK + error, RESUME + error, limit)
+        if bound:
+            by[work.supply] = -1
+        if not bool((by >= 0).any()):
+            continue
+        start, stop, cut = (
+            (work.start[asked], work.stop[asked], without) if bound else (work.start, work.stop, None)
+        )
+        chance = by_chance(start, stop, passes.union, work.window, index, cut, shifts)
+        which = np.where(by >= 0, passes.which[np.maximum(by, 0)], -1)
+        work.matches[index] = Match(which, chance, chance <= work.level, nothing(len(which)))
+
+
+def roots(work: Work, processes: tuple[ProcessReport, ...]) -> tuple[Int64, Int64]:
+    """For each gap (process, pass) of the claimed pass that covers most of it; -1 where there is none."""
+    who, which = nothing(len(work.start)), nothing(len(work.start))
+    most = np.zeros(len(work.start), np.int64)
+    for index, one in work.matches.items():
+        if not one.claimed:
+            continue
+        pauses = processes[index].pauses
+        at = np.flatnonzero(one.by >= 0)
+        begins, ends = pauses.start[one.by[at]], pauses.stop[one.by[at]]
+        inside = np.minimum(ends, work.stop[at]) - np.maximum(begins, work.start[at])
+        inside = np.maximum(inside, 1)  # found through another rank's gap, it may lie before this one
+        better = inside > most[at]
+        who[at[better]], which[at[better]] = index, one.by[at[better]]
+        most[at[better]] = inside[better]
+    return who, which
+
+
+def _through(works: list[Work], processes: tuple[ProcessReport, ...], clock_error: int) -> bool:
+    """One hop: a gap that lies in another rank's gap has the root of that one. Whether any was found."""
+    known = [roots(work, processes) for work in works]
+    found = False
+    for work in works:
+        for other, (who, which) in zip(works, known, strict=True):
+            held = np.flatnonzero(who >= 0)
+            unclear = np.flatnonzero(~work.explained() & ~work.supply)
+            if other is work or not len(held) or not len(unclear):
+                continue
+            here, there = processes[work.index], processes[other.index]
+            error = clock_error if here.session != there.session else 0
+            begins, ends = other.start[held], other.stop[held]
+            start, stop = work.start[unclear], work.stop[unclear]
+            by = match(start, stop, begins, ends, SLACK + error, RESUME + error)
+            hit = np.flatnonzero(by >= 0)
+            if not len(hit):
+                continue
+            chance = by_chance(start, stop, union(begins, ends), work.window, other.index)
+            if chance > LEVEL / (len(works) - 1):
+                continue
+            found = True
+            gap, root = unclear[hit], held[by[hit]]
+            for index in np.unique(who[root]).tolist():
+                one = work.matches.get(index)
+                if one is None or not one.claimed:
+                    none = nothing(len(work.start))
+                    one = work.matches[index] = Match(none, chance, True, none.copy())
+                mine = who[root] == index
+                one.by[gap[mine]] = which[root[mine]]
+                one.via[gap[mine]] = other.index
+    return found

@@ -1,0 +1,306 @@
+"""Sections of the report: gaps between the steps of each rank, and what they are consistent with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from typing import Any
+
+from frostline.analysis import Analysis, ProcessReport
+from frostline.analysis.gaps import BUCKETS, COVERS, SHIFTS
+from frostline.analysis.ranks import CONSISTENT, SUPPLY, Consistent, LongGap, Rank
+from frostline.analysis.verdict import milliseconds as ms
+from frostline.report.blocks import Block, Line, Table
+from frostline.report.safe import cell
+from frostline.report.words import number, short_paths, walked
+
+#: Rows shown of what can be long; ``--csv`` and ``--json`` have more.
+SHOWN_RANKS = 16
+SHOWN_PROCESSES = 6
+SHOWN_GAPS = 10
+#: Of one rank: a stall of the engine is a gap in every one of them.
+SHOWN_ALIKE = 4
+_KINDS = {CONSISTENT: "consistent with a pass", SUPPLY: "supply"}
+#: Arrays with one entry a gap, which JSON leaves out.
+_ARRAYS = {"start", "stop", "kind", "by"}
+
+README = """
+**gaps.csv**: one row a gap between two steps of a rank (a process that runs steps). `run`;
+`process`; `start_s`, `stop_s`, `length_ms`; `kind` supply (no request was in flight), consistent with
+a pass, or unexplained; `with` the processes whose passes it is consistent with, the rank itself
+included; `generations` of those passes, in the same order.
+
+**gap_buckets.csv**: the same by length. `run`, `process`; `low_ms`, `high_ms` the bucket (no `high_ms`
+in the last); `count` gaps and `total_ms` their length; `explained`, `explained_ms` those that are
+consistent with a pass; `supply`, `supply_ms`, empty where requests were not recorded.
+
+**gap_causes.csv**: what a rank's gaps are consistent with. `run`, `process`; `passes_of` the process
+whose passes they are, `its_own` 1 if it is the rank itself; `gaps`, `total_ms`; `share` of the rank's
+gap time without supply gaps; `by_chance` share of circular shifts that cover as much; `claimed` 0
+where that is too many: then those gaps are unexplained; `passes`, `gen0`, `gen1`, `gen2` how many
+passes; `longest_ms` of them; `objects_walked` (estimated unless the interpreter said so), empty if
+unknown; `objects_reclaimed`; `through` the ranks whose gaps lie between; `clock_error_ms`.
+"""
+
+
+def gaps(analysis: Analysis) -> Iterator[Block]:
+    """Buckets by rank (A10's form), whose passes they are consistent with, and the longest gaps."""
+    if not analysis.ranks:
+        return
+    yield from _buckets(analysis.ranks)
+    yield from _notes(analysis.ranks)
+    yield from _processes(analysis.ranks)
+    yield from _longest(analysis)
+
+
+def _buckets(ranks: tuple[Rank, ...]) -> Iterator[Block]:
+    rows: list[tuple[str, ...]] = []
+    for rank in ranks[:SHOWN_RANKS]:
+        known = rank.supply is not None
+        for i, one in enumerate(rank.buckets):
+            rows.append(
+                (
+                    rank.process if i == 0 else "",
+                    _range(rank, one.low, one.high),
+                    f"{one.count:,}",
+                    number(one.total),
+                    f"{one.explained:,}",
+                    number(one.explained_total) if one.explained else "",
+                    f"{one.supply:,}" if known else "-",
+                    number(one.supply_total) if one.supply else "",
+                )
+            )
+        if len(rank.buckets) > 1:
+            rows.append(
+                (
+                    "",
+                    "all",
+                    f"{rank.count:,}",
+                    number(rank.total),
+                    f"{rank.explained:,}",
+                    number(rank.explained_total) if rank.explained else "",
+                    f"{rank.supply:,}" if known else "-",
+                    number(rank.supply_total) if rank.supply else "",
+                )
+            )
+    columns = ("rank", "length ms", "gaps", "total ms", "consistent", "their ms", "supply", "ms of these")
+    spare = ("ms of these", "supply")
+    title = "Gaps between the steps of each rank, and those that are consistent with a pass"
+    yield Table(title, columns, tuple(rows), frozenset(range(2, 8)), spare)
+
+
+def _range(rank: Rank, low: int, high: int) -> str:
+    """``100-400``; the first one begins at the floor."""
+    low = max(low, rank.floor)
+    return f"{low / 1e6:,.0f}-{high / 1e6:,.0f}" if high else f"over {max(low, BUCKETS[-1]) / 1e6:,.0f}"
+
+
+def _notes(ranks: tuple[Rank, ...]) -> Iterator[Block]:
+    floors = sorted({rank.floor for rank in ranks})
+    least = ms(floors[0]) if len(floors) == 1 else f"{ms(floors[0])} to {ms(floors[-1])}"
+    yield Line(
+        f"a gap: no step for over {least} (the floor of slow steps, and 3 x the rank's median gap); "
+        f"consistent with a pass that covers {100 * COVERS:.0f} % of it, begins and ends with it",
+        "quiet",
+        indent=2,
+    )
+    if any(rank.supply is not None for rank in ranks):
+        text = "supply: for half of it or more no request was in flight, and one that came ended it"
+        yield Line(text, "quiet", indent=2)
+    for text in dict.fromkeys(rank.supply_unknown for rank in ranks if rank.supply_unknown):
+        yield Line(f"whether gaps are for want of requests is not known: {text}", "quiet", indent=2)
+    for rank in ranks:
+        if rank.doubt:
+            yield Line(f"{rank.process}: {rank.doubt}", "bad", indent=2)
+    if len(ranks) > SHOWN_RANKS:
+        yield Line(f"and {len(ranks) - SHOWN_RANKS:,} more ranks, see --json", "quiet", indent=2)
+    without = dict.fromkeys(one for rank in ranks for one in rank.no_recorder)
+    if without:
+        pids = ", ".join(str(pid) for _, pid in without)
+        yield Line(
+            f"unexplained gaps may be those of a process without a recorder: pid {pids}", "bad", indent=2
+        )
+
+
+def _processes(ranks: tuple[Rank, ...]) -> Iterator[Block]:
+    rows: list[tuple[str, ...]] = []
+    for rank in ranks[:SHOWN_RANKS]:
+        for i, one in enumerate(rank.consistent[:SHOWN_PROCESSES]):
+            rows.append(
+                (
+                    rank.process if i == 0 else "",
+                    _whose(one),
+                    f"{one.gaps:,}",
+                    number(one.total),
+                    f"{one.share:.0%}",
+                    f"{one.by_chance:.1%}",
+                    _said(one),
+                    _generations(one),
+                    number(one.longest),
+                    walked(one.walked),
+                    f"{one.reclaimed:,}",
+                )
+            )
+    columns = (
+        "rank", "passes of", "gaps", "ms", "share", "chance", "so", "gen: passes", "longest ms", "walked",
+        "reclaimed",
+    )  # fmt: skip
+    if rows:
+        spare = ("longest ms", "reclaimed", "gen: passes", "walked", "ms", "gaps")
+        right = frozenset((2, 3, 4, 5, 8, 9, 10))
+        yield Table("Whose passes the gaps are consistent with", columns, tuple(rows), right, spare)
+        yield Line(
+            f"share: of the rank's gap time without supply gaps. chance: share of {SHIFTS:,} circular shifts "
+            "of its passes that cover as much of the gaps; claimed up to 5 % over all processes tried. That "
+            "passes lie there is no proof of a cause",
+            "quiet",
+            indent=2,
+        )
+
+
+def _whose(one: Consistent) -> str:
+    text = "itself" if one.own else one.process
+    if one.via:
+        text += f", some through gaps of {', '.join(one.via)}"
+    if one.clock_error:
+        text += f" (clocks to {ms(one.clock_error)})"
+    return text
+
+
+def _said(one: Consistent) -> str:
+    if not one.claimed:
+        return "by chance"
+    return "its own" if one.own else "consistent"
+
+
+def _generations(one: Consistent) -> str:
+    return ", ".join(f"{i}: {count:,}" for i, count in enumerate(one.generations) if count)
+
+
+def _longest(analysis: Analysis) -> Iterator[Block]:
+    every = [(rank, gap) for rank in analysis.ranks for gap in rank.longest]
+    every.sort(key=lambda pair: -pair[1].length)
+    shown: list[tuple[Rank, LongGap]] = []
+    alike: dict[str, int] = {}
+    for rank, gap in every:
+        alike[rank.process] = alike.get(rank.process, 0) + 1
+        if alike[rank.process] <= SHOWN_ALIKE and len(shown) < SHOWN_GAPS:
+            shown.append((rank, gap))
+    rows = tuple(
+        (
+            rank.process,
+            f"{(gap.start - analysis.start) / 1e9:.3f}",
+            number(gap.length),
+            gap.verdict,
+            short_paths(gap.pass_text),
+        )
+        for rank, gap in shown
+    )
+    total = sum(rank.count for rank in analysis.ranks)
+    title = f"Longest gaps: {len(shown)} of {total:,}, at most {SHOWN_ALIKE} of a rank"
+    columns = ("rank", "at s", "ms", "verdict", "the pass that covers most of it")
+    yield Table(title, columns, rows, frozenset((1, 2)), ("at s", "the pass that covers most of it"))
+
+
+# --- for machines -----------------------------------------------------------------------
+def ranks_json(ranks: tuple[Rank, ...]) -> list[dict[str, Any]]:
+    """The ranks as plain dicts and lists, without the arrays of every gap."""
+    return [_plain(rank) for rank in ranks]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    if hasattr(value, "__dataclass_fields__"):
+        return {
+            f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.name not in _left_out(value)
+        }
+    return value
+
+
+def _left_out(value: object) -> set[str]:
+    return _ARRAYS if isinstance(value, Rank | Consistent) else set()
+
+
+Rows = Iterable[tuple[object, ...]]
+
+
+def tables(analysis: Analysis, runs: list[str]) -> list[tuple[str, tuple[str, ...], Rows]]:
+    """(file, columns, rows) of the tables of gaps; none where there is no rank."""
+    if not analysis.ranks:
+        return []
+    by_process = {(p.session, p.pid, p.name): i for i, p in enumerate(analysis.processes)}
+    mine = [(runs[by_process[rank.session, rank.pid, rank.process]], rank) for rank in analysis.ranks]
+    gap = ("run", "process", "start_s", "stop_s", "length_ms", "kind", "with", "generations")
+    bucket = (
+        "run", "process", "low_ms", "high_ms", "count", "total_ms", "explained", "explained_ms", "supply",
+        "supply_ms",
+    )  # fmt: skip
+    cause = (
+        "run", "process", "passes_of", "its_own", "gaps", "total_ms", "share", "by_chance", "claimed",
+        "passes", "gen0", "gen1", "gen2", "longest_ms", "objects_walked", "objects_reclaimed", "through",
+        "clock_error_ms",
+    )  # fmt: skip
+    named = {(p.session, p.name): p for p in analysis.processes}
+    return [
+        ("gaps.csv", gap, (row for run, rank in mine for row in _gap_rows(analysis, named, run, rank))),
+        ("gap_buckets.csv", bucket, (row for run, rank in mine for row in _bucket_rows(run, rank))),
+        ("gap_causes.csv", cause, (row for run, rank in mine for row in _cause_rows(run, rank))),
+    ]
+
+
+def _gap_rows(analysis: Analysis, named: dict[tuple[int, str], ProcessReport], run: str, rank: Rank) -> Rows:
+    claimed = [one for one in rank.consistent if one.claimed]
+    generations = [named[one.session, one.process].series.passes["generation"] for one in claimed]
+    columns = (rank.start.tolist(), rank.stop.tolist(), rank.kind.tolist())
+    for i, (start, stop, kind) in enumerate(zip(*columns, strict=True)):
+        held = [(one, of) for one, of in zip(claimed, generations, strict=True) if one.by[i] >= 0]
+        yield (
+            run,
+            cell(rank.process),
+            f"{(start - analysis.start) / 1e9:.9f}",
+            f"{(stop - analysis.start) / 1e9:.9f}",
+            f"{(stop - start) / 1e6:.6f}",
+            _KINDS.get(kind, "unexplained"),
+            cell("; ".join(one.process for one, _ in held)),
+            "; ".join(str(int(of[one.by[i]])) for one, of in held),
+        )
+
+
+def _bucket_rows(run: str, rank: Rank) -> Rows:
+    for one in rank.buckets:
+        known = rank.supply is not None
+        yield (
+            run,
+            cell(rank.process),
+            f"{max(one.low, rank.floor) / 1e6:.6f}",
+            f"{one.high / 1e6:.6f}" if one.high else "",
+            one.count,
+            f"{one.total / 1e6:.6f}",
+            one.explained,
+            f"{one.explained_total / 1e6:.6f}",
+            one.supply if known else "",
+            f"{one.supply_total / 1e6:.6f}" if known else "",
+        )
+
+
+def _cause_rows(run: str, rank: Rank) -> Rows:
+    for one in rank.consistent:
+        yield (
+            run,
+            cell(rank.process),
+            cell(one.process),
+            int(one.own),
+            one.gaps,
+            f"{one.total / 1e6:.6f}",
+            f"{one.share:.6f}",
+            f"{one.by_chance:.6f}",
+            int(one.claimed),
+            one.passes,
+            *one.generations,
+            f"{one.longest / 1e6:.6f}",
+            "" if one.walked.value is None else one.walked.value,
+            one.reclaimed,
+            cell("; ".join(one.via)),
+            f"{one.clock_error / 1e6:.6f}",
+        )
