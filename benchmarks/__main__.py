@@ -28,6 +28,7 @@ ROWS = {
     "follow": True,
     "control": True,
     "freeze": True,
+    "heap": True,
     "soak": False,
 }
 
