@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -90,6 +91,39 @@ def session() -> Iterator[Path]:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         shutil.rmtree(live, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Used:
+    """What a command needed. ``peak`` is its largest resident memory in bytes, by rusage."""
+
+    code: int
+    seconds: float
+    peak: int
+    text: str
+    how: str
+
+
+def command(*arguments: str) -> Used:
+    """Runs ``frostline ...`` as a child: it needs the [tools] extra, so in the environment that runs this."""
+    begun = time.monotonic()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "frostline.commands.main", *arguments],
+        stdout=subprocess.PIPE,
+        env=environment(),
+    )
+    assert child.stdout is not None
+    text = child.stdout.read().decode()
+    _, status, usage = os.wait4(child.pid, 0)
+    seconds = time.monotonic() - begun
+    child.returncode = os.waitstatus_to_exitcode(status)
+    how = f"{usage.ru_utime:.1f} s user and {usage.ru_stime:.1f} s system, by rusage"
+    return Used(child.returncode, seconds, usage.ru_maxrss * 1024, text, how)
+
+
+def load() -> str:
+    """The machine's load, which a wall-clock figure depends on."""
+    return f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
 
 
 def run_target(python: str, name: str, *args: str, **settings: str) -> dict[str, Any]:

@@ -12,8 +12,10 @@ from frostline import format as layout
 from frostline.recording.layout import RECORD, Array
 
 PROCESSES = 4
-#: One record of twenty is a pass.
+#: One record of twenty is a pass, unless told otherwise.
 PASS_SHARE = 20
+#: ns from one step to the next.
+STEP = 5_000_000
 START = 10**12
 LABELS = ("step", "schedule", "execute_model")
 
@@ -40,7 +42,7 @@ def spans(first: int, many: int, dice: np.random.Generator) -> Array:
     number = np.arange(first, first + many, dtype=np.uint64)
     length = dice.integers(3_000_000, 5_000_000, many).astype(np.uint64)
     length[dice.random(many) < 0.0005] = 120_000_000
-    rows["start"] = np.uint64(START) + number * np.uint64(5_000_000)
+    rows["start"] = np.uint64(START) + number * np.uint64(STEP)
     rows["stop"] = rows["start"] + length
     rows["thread"] = 140_000_000_000_000
     rows["label"] = 1 + number % np.uint64(len(LABELS))
@@ -49,11 +51,17 @@ def spans(first: int, many: int, dice: np.random.Generator) -> Array:
     return rows
 
 
-def passes(first: int, many: int, dice: np.random.Generator) -> Array:
+def pass_starts(number: Array, share: int) -> Array:
+    """When the passes of these numbers start: spread over the time of the steps."""
+    starts: Array = np.uint64(START) + number * np.uint64(STEP * (share - 1)) + np.uint64(1_000_000)
+    return starts
+
+
+def passes(first: int, many: int, dice: np.random.Generator, share: int = PASS_SHARE) -> Array:
     rows: Array = np.zeros(many, RECORD[layout.REGION_PASSES])
     number = np.arange(first, first + many, dtype=np.uint64)
     generation = np.where(number % 1000 == 999, 2, np.where(number % 11 == 10, 1, 0))
-    rows["start"] = np.uint64(START) + number * np.uint64(5_000_000 * (PASS_SHARE - 1)) + np.uint64(1_000_000)
+    rows["start"] = pass_starts(number, share)
     length = np.choose(generation, (50_000, 400_000, 110_000_000)) + dice.integers(0, 20_000, many)
     rows["stop"] = rows["start"] + length.astype(np.uint64)
     rows["thread"] = 140_000_000_000_000
@@ -90,11 +98,11 @@ def write_segments(folder: Path, pid: int, kind: int, rows: Array, segment: int)
     return segment
 
 
-def make(folder: Path, records: int) -> None:
-    """A session of PROCESSES processes with ``records`` passes and spans in all."""
+def make(folder: Path, records: int, share: int = PASS_SHARE) -> None:
+    """A session of PROCESSES processes with ``records`` passes and spans in all, one of ``share`` a pass."""
     dice = np.random.default_rng(1)
     each = records // PROCESSES
-    many_passes = each // PASS_SHARE
+    many_passes = each // share
     for process in range(PROCESSES):
         pid = 1000 + process
         names: Array = np.zeros(len(LABELS), RECORD[layout.REGION_NAMES])
@@ -103,7 +111,7 @@ def make(folder: Path, records: int) -> None:
         table = [(layout.REGION_NAMES, layout.NAME_SIZE, layout.HEADER_SIZE, len(LABELS))]
         first = folder / layout.segment_name(pid, START + pid, 0, 0)
         first.write_bytes(bytes(header(pid, START + pid, 0, table)) + names.tobytes())
-        following = write_segments(folder, pid, layout.REGION_PASSES, passes(0, many_passes, dice), 1)
+        following = write_segments(folder, pid, layout.REGION_PASSES, passes(0, many_passes, dice, share), 1)
         write_segments(folder, pid, layout.REGION_SPANS, spans(0, each - many_passes, dice), following)
     note = {"frostline": "synthetic", "pid": 1000, "command": ["server.py"], "policy": "off", "cpus": 2}
     note |= {

@@ -1,13 +1,11 @@
-"""Chrome events and the merge into a torch trace: what is written is what was recorded, on one clock."""
+"""Chrome events: what is written is what was recorded, and what the viewers ask for."""
 
 from __future__ import annotations
 
-import gzip
 import itertools
 import json
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +17,8 @@ from frostline.analysis import Analysis, analyse
 from frostline.analysis.clock import clock
 from frostline.errors import FrostlineError
 from frostline.export.chrome import microseconds, write_chrome
-from frostline.export.torch import merge_into
 from frostline.recording import read_session
-from tests.commands.test_control import frostline
+from tests.export.checker import problems
 from tests.synthetic import MS, Process
 
 #: Wall clock when the synthetic process opened.
@@ -39,34 +36,6 @@ def session(folder: Path, pid: int = 4711) -> Analysis:
     process.add_span("request", 900 * MS, 900 * MS, kind=fmt.SPAN_ASYNC)
     process.write(folder)
     return analyse(read_session(folder))
-
-
-def unix_of(analysis: Analysis, at: int) -> int:
-    """The wall clock ``at`` ns after the process opened, from the anchor in its header."""
-    monotonic, realtime, _ = analysis.processes[0].series.anchor
-    return 5_000_000_000 + at - monotonic + realtime
-
-
-def trace(analysis: Analysis, device_works: list[tuple[int, int]], extra: tuple[Any, ...] = ()) -> str:
-    """A trace as Kineto writes it, around the session; times are ms after the process opened."""
-    base = unix_of(analysis, 0) - 4_999_999_999_123  # ts near 5e9 us, three decimals
-    zero = unix_of(analysis, 0) - base
-
-    def event(at: int, took: int, **more: object) -> str:
-        where = f'"ts":{microseconds(zero + at * MS)},"dur":{microseconds(took * MS)}'
-        return f'{{"ph":"X",{where},{json.dumps(more)[1:-1]}}}'
-
-    kernels = [event(at, took, cat="kernel", name="gemm", pid=0, tid=7) for at, took in device_works]
-    others = [event(at, took, **more) for at, took, more in extra]
-    return (
-        '{"schemaVersion":1,"baseTimeNanoseconds":' + str(base) + ',\n  "traceEvents": [\n'
-        + ",\n".join([*kernels, *others]) + '\n],"traceName":"t"}'
-    )  # fmt: skip
-
-
-def passes_in(text: str) -> list[dict[str, Any]]:
-    events = json.loads(text, parse_float=Decimal)["traceEvents"]
-    return [event for event in events if event.get("cat") == "python_gc"]
 
 
 @given(st.integers(-(10**18), 10**19))
@@ -111,73 +80,43 @@ def _without_spans(analysis: Analysis, tmp_path: Path) -> str:
     return (tmp_path / "p.json").read_text()
 
 
-def test_passes_of_another_process_come_into_the_trace_where_they_were(tmp_path: Path) -> None:
-    analysis = session(tmp_path / "s")
-    # The device rests for three of the passes, each time for 20 ms more than the pass.
-    works = [(0, 990), (1_310, 680), (2_310, 680), (3_310, 1_500)]
-    before = trace(analysis, works)
-    source, out = tmp_path / "trace.json", tmp_path / "merged.json"
-    source.write_text(before)
-    merged = merge_into(analysis, source, out)
-    text = out.read_text()
-    assert source.read_text() == before
-    assert text.startswith(before[: before.index("[") + 1]) and text.endswith(before[before.index("[") + 2 :])
-    found = passes_in(text)
-    assert len(found) == merged.passes == 5
-    base = json.loads(before)["baseTimeNanoseconds"]
-    first = min(found, key=lambda event: event["ts"])
-    assert base + int(first["ts"] * 1000) == unix_of(analysis, 1_000 * MS)
-    assert first["dur"] == 300_000
-    # All of the original's events are there, in their order and unchanged.
-    kept = [e for e in json.loads(text, parse_float=str)["traceEvents"] if e.get("cat") == "kernel"]
-    assert kept == json.loads(before, parse_float=str)["traceEvents"]
-    (device,) = merged.devices
-    (bucket,) = device.buckets
-    assert (bucket.count, bucket.explained) == (3, 3)
-    (one,) = device.found
-    assert one.name == "EngineCore dp0 (pid 4711)" and one.by.tolist() == [0, 2, 3]
-    assert one.by_chance < 0.05
+def test_the_viewers_find_nothing_wrong_with_it(tmp_path: Path) -> None:
+    """Two processes whose coroutines overlap, steps in steps, passes in steps, a heap and marks."""
+    session(tmp_path / "s")
+    other = Process(pid=4712, opened=5_100_000_000)
+    other.add_state(0, (3, 0, 0))
+    for i in range(40):
+        other.add_span("GET /", i * 10 * MS, 25 * MS, kind=fmt.SPAN_ASYNC)
+        other.add_span("step", i * 10 * MS, 8 * MS)
+        other.add_span('inner "quoted" \\ \u2028', i * 10 * MS + 1, 7 * MS)
+        other.add_pass(i * 10 * MS + MS, 5 * MS, generation=i % 3)
+    other.add_mark(fmt.MARK_FREEZE, 500 * MS, a=1_000)
+    other.write(tmp_path / "s")
+    analysis = analyse(read_session(tmp_path / "s"))
+    write_chrome(analysis, tmp_path / "t.json")
+    text = (tmp_path / "t.json").read_text()
+    assert problems(text) == []
+    phases = {event["ph"] for event in json.loads(text)["traceEvents"]}
+    assert phases == {"M", "X", "b", "e", "i", "C"}
 
 
-def test_what_torch_has_recorded_itself_is_not_doubled(tmp_path: Path) -> None:
-    analysis = session(tmp_path / "s")
-    own = (1_001, 298, {"cat": "python_function", "name": "Python GC", "pid": 4711, "tid": 77})
-    other = (2_001, 298, {"cat": "python_function", "name": "Python GC", "pid": 99, "tid": 99})
-    source, out = tmp_path / "trace.json.gz", tmp_path / "merged.json.gz"
-    source.write_bytes(gzip.compress(trace(analysis, [(0, 5_000)], (own, other)).encode()))
-    merged = merge_into(analysis, source, out)
-    assert (merged.passes, merged.already) == (4, 1)
-    assert len(passes_in(gzip.decompress(out.read_bytes()).decode())) == 4
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"traceEvents": 3}', '{"traceEvents": []}', "\x00"])
-def test_what_is_no_trace_is_refused(tmp_path: Path, text: str) -> None:
-    analysis = session(tmp_path / "s")
-    (tmp_path / "x.json").write_text(text)
-    with pytest.raises(FrostlineError) as caught:
-        merge_into(analysis, tmp_path / "x.json", tmp_path / "y.json")
-    assert caught.value.slug == "bad-trace"
-    assert not (tmp_path / "y.json").exists()
-
-
-def test_a_trace_of_another_day_is_refused(tmp_path: Path) -> None:
-    analysis = session(tmp_path / "s")
-    text = trace(analysis, [(0, 100)])
-    base = json.loads(text)["baseTimeNanoseconds"]
-    (tmp_path / "x.json").write_text(text.replace(str(base), str(base + 86_400 * 10**9)))
-    with pytest.raises(FrostlineError) as caught:
-        merge_into(analysis, tmp_path / "x.json", tmp_path / "y.json")
-    assert caught.value.slug == "trace-elsewhen"
-
-
-def test_the_command_writes_beside_the_trace_and_never_over_it(tmp_path: Path) -> None:
-    analysis = session(tmp_path / "s")
-    source = tmp_path / "trace.json"
-    source.write_text(trace(analysis, [(0, 990), (1_310, 3_000)]))
-    done = frostline(tmp_path, "export", str(tmp_path / "s"), "--into", str(source))
-    assert done.returncode == 0, done.stderr
-    assert "5 passes put into" in done.stdout and "consistent with a pass" in done.stdout
-    assert len(passes_in((tmp_path / "trace.frostline.json").read_text())) == 5
-    over = frostline(tmp_path, "export", str(tmp_path / "s"), "--into", str(source), "--to", str(source))
-    assert over.returncode == 1 and "trace-kept" in over.stderr
-    assert frostline(tmp_path, "export", str(tmp_path / "s")).returncode == 2
+@pytest.mark.parametrize(
+    ("event", "wrong"),
+    [
+        ({"ph": "X", "dur": -1}, "dur is no length"),
+        ({"ph": "X", "dur": 1, "pid": None}, "pid is neither"),
+        ({"ph": "i"}, "no scope"),
+        ({"ph": "C", "args": {"value": "7"}}, "a counter without numbers"),
+        ({"ph": "b"}, "no id"),
+        ({"ph": "b", "id": "1", "cat": "x"}, "never ends"),
+        ({"ph": "M", "name": "proces_name"}, "unknown or empty metadata"),
+        ({"ph": "Q"}, "phase"),
+        ({"ph": "X", "dur": 5, "ts": 2}, "overlaps"),
+        ({"ph": "X", "dur": 5, "ts": float("nan")}, "not JSON"),
+    ],
+)
+def test_the_check_itself_finds_what_is_wrong(event: dict[str, object], wrong: str) -> None:
+    first = {"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 0, "dur": 3}
+    whole = {"name": "b", "pid": 1, "tid": 1, "ts": 9, **event}
+    assert problems(json.dumps([first])) == []
+    assert any(wrong in text for text in problems(json.dumps([first, whole])))

@@ -34,13 +34,17 @@ class Page(HTMLParser):
         self.open: list[str] = []
         self.texts: dict[str, list[str]] = {}
         self.addresses: list[str] = []
+        #: (tag, attributes) in order.
+        self.elements: list[tuple[str, dict[str, str]]] = []
         self.feed(text)
         assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag not in VOID:
             self.open.append(tag)
-        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "action", "data")]
+        found = [value or "" for name, value in attrs if name in ("src", "href", "action", "data")]
+        self.addresses += [address for address in found if not address.startswith("#")]
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -68,9 +72,9 @@ def test_the_verdict_and_the_command_come_first_and_every_table_is_there(tmp_pat
         "explains 3 of the 3",
         "<strong>Next.",
         "<figure",
-        "<h2>Processes",
-        "<h2>Slow steps",
-        "<h2>Full passes",
+        ">Processes</h2>",
+        ">Slow steps:",
+        ">Full passes:",
     ]
     places = [text.index(part) for part in order]
     assert places == sorted(places)
@@ -182,6 +186,6 @@ def test_a_browser_draws_every_figure_and_sorts_a_table(tmp_path: Path) -> None:
         head = done.stdout[:2_000]
         assert f'data-drawn="{len(figures(analysis))}"' in head, head
         assert "data-failed" not in head
-        assert 'data-sorted="descending"' in head
+        assert 'data-sorted="ascending"' in head
         assert 'data-wide="false"' in head
         assert done.stdout.count("<canvas") == len(figures(analysis))

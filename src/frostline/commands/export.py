@@ -12,6 +12,10 @@ from frostline.commands.report import Named, analysed
 from frostline.errors import FrostlineError
 from frostline.export.chrome import write_chrome
 from frostline.export.torch import DeviceGaps, Merged, merge_into
+from frostline.report.safe import safe
+
+#: Gaps of a device that are listed one by one.
+LONGEST = 5
 
 
 @click.command(name="export")
@@ -73,7 +77,7 @@ def _named(name: str) -> str:
 
 
 def _said(merged: Merged, out: Path) -> Iterator[str]:
-    yield f"{merged.passes:,} passes put into {out}"
+    yield f"{merged.passes:,} passes put into {out}; open it at ui.perfetto.dev or chrome://tracing"
     if merged.already:
         yield f"  {merged.already:,} were in the trace already, by torch itself, and are not doubled"
     if merged.outside:
@@ -82,15 +86,25 @@ def _said(merged: Merged, out: Path) -> Iterator[str]:
         f"  clocks aligned through the wall clock: to {merged.error / 1e3:,.1f} us on our side; "
         "the profiler does not say its own error"
     )
+    for pid in merged.unrecorded:
+        yield f"  pid {pid} was profiled, and this session has no recording of it: its passes are not known"
+    if not merged.devices:
+        yield "No device in the trace: no kernel, copy or set, so there are no gaps to explain"
     for device in merged.devices:
-        yield from _gaps(device)
+        yield from _gaps(device, merged.start)
 
 
-def _gaps(device: DeviceGaps) -> Iterator[str]:
+def _gaps(device: DeviceGaps, start: int) -> Iterator[str]:
+    name = f"Device {safe(device.device)}" + (f" ({safe(device.label)})" if device.label else "")
     if not device.buckets:
-        yield f"Device {device.device}: no gap"
+        yield f"{name}: no gap"
         return
-    yield f"Device {device.device}: gaps in its work, and passes that lie in them"
+    pairs = [(bucket.total, bucket.explained_total) for bucket in device.buckets]
+    total, held = (sum(numbers) for numbers in zip(*pairs, strict=True))
+    yield (
+        f"{name}: {len(device.gaps):,} gaps, {ms(total)}; consistent with passes: "
+        f"{sum(b.explained for b in device.buckets):,} gaps, {ms(held)}, {held / total:.0%} of the time"
+    )
     for bucket in device.buckets:
         size = f"{ms(bucket.low)} to {ms(bucket.high)}" if bucket.high else f"over {ms(bucket.low)}"
         yield (
@@ -100,6 +114,12 @@ def _gaps(device: DeviceGaps) -> Iterator[str]:
     for one in device.found:
         count = int((one.by >= 0).sum())
         yield (
-            f"  {one.name}: {count:,} gaps; its passes cover {ms(one.covered)} of the gaps, as much by "
+            f"  {safe(one.name)}: {count:,} gaps; its passes cover {ms(one.covered)} of the gaps, as much by "
             f"chance in {one.by_chance:.1%} of 1,000 shifts"
         )
+    longest = sorted(device.gaps, key=lambda gap: -gap.length)[:LONGEST]
+    yield f"  the longest{f' {len(longest)}' if len(longest) > 1 else ''}, since the trace's first slice:"
+    for gap in longest:
+        words = "; ".join(map(safe, gap.passes))
+        told = f"consistent with {words}" if words else "no pass that was recorded lies in it"
+        yield f"    {ms(gap.length)} at {(gap.start - start) / 1e9:,.3f} s: {told}"

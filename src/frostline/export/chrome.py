@@ -11,7 +11,7 @@ import numpy as np
 from frostline import format as fmt
 from frostline.analysis import Analysis, ProcessReport
 from frostline.analysis.passes import kind_of
-from frostline.recording.layout import Array
+from frostline.recording.layout import Array, Int64
 from frostline.recording.young import tids_of
 
 #: Values of the heap's counters that are written for a process, at most.
@@ -46,24 +46,29 @@ def process_events(process: ProcessReport, convert: Convert, spans: bool = True)
         convert: CLOCK_MONOTONIC to the trace's clock, both in ns.
         spans: with its spans and marks, or passes alone.
     """
-    pid = process.pid
-    yield _name("process_name", pid, 0, process.name)
-    yield from _passes(process, convert)
+    yield metadata("process_name", process.pid, 0, process.name)
+    yield from pass_events(process, convert, np.arange(len(process.series.passes)), process.pid)
     if spans:
         yield from _spans(process, convert)
         yield from _marks(process, convert)
         yield from _heap(process, convert)
 
 
-def _name(kind: str, pid: int, tid: int, name: str) -> str:
-    return f'{{"ph":"M","name":"{kind}","pid":{pid},"tid":{tid},"args":{{"name":{json.dumps(name)}}}}}'
+def metadata(kind: str, pid: int | str, tid: int, name: str) -> str:
+    """An event that names a process or a thread."""
+    where = f'"pid":{json.dumps(pid)},"tid":{tid}'
+    return f'{{"ph":"M","name":"{kind}",{where},"args":{{"name":{json.dumps(name)}}}}}'
 
 
-def _passes(process: ProcessReport, convert: Convert) -> Iterator[str]:
+def pass_events(
+    process: ProcessReport, convert: Convert, which: Int64, pid: int, apart: int = 0
+) -> Iterator[str]:
+    """Its passes, those of the indices ``which``, as slices of ``pid``, in threads ``apart`` from its own."""
     series, pauses = process.series, process.pauses
     start = convert(pauses.start)
     length = pauses.length
-    for i, row in enumerate(series.passes):
+    for i in which.tolist():
+        row = series.passes[i]
         arguments: dict[str, object] = {
             "reclaimed": int(row["collected"]),
             "why": kind_of(series, pauses, i),
@@ -76,9 +81,9 @@ def _passes(process: ProcessReport, convert: Convert) -> Iterator[str]:
         if file:
             arguments["trigger (not the cause)"] = f"{file}:{int(row['trigger_line'])}"
         yield (
-            f'{{"ph":"X","cat":"python_gc","name":"GC gen{int(row["generation"])}","pid":{process.pid},'
-            f'"tid":{int(row["tid"])},"ts":{microseconds(int(start[i]))},"dur":{microseconds(int(length[i]))},'
-            f'"args":{json.dumps(arguments)}}}'
+            f'{{"ph":"X","cat":"python_gc","name":"GC gen{int(row["generation"])}","pid":{pid},'
+            f'"tid":{int(row["tid"]) + apart},"ts":{microseconds(int(start[i]))},'
+            f'"dur":{microseconds(int(length[i]))},"args":{json.dumps(arguments)}}}'
         )
 
 
@@ -89,6 +94,8 @@ def _spans(process: ProcessReport, convert: Convert) -> Iterator[str]:
     tids = tids_of(process.series)
     start, stop = convert(spans["start"]), convert(spans["stop"])
     names = {number: json.dumps(process.series.name(number)) for number in np.unique(spans["label"]).tolist()}
+    # Of an asynchronous event the id is compared across processes: this one is no other's.
+    series = f"{process.series.series:x}.{process.pid:x}.{process.interpreter:x}"
     for i in range(len(start)):
         name = names[int(spans["label"][i])]
         tid = int(tids[int(spans["thread"][i])])
@@ -97,8 +104,9 @@ def _spans(process: ProcessReport, convert: Convert) -> Iterator[str]:
             length = int(stop[i] - start[i])
             yield f'{{"ph":"X",{where},"ts":{microseconds(int(start[i]))},"dur":{microseconds(length)}}}'
         else:  # others ran in between: slices of one thread would have to nest
-            yield f'{{"ph":"b","id":{i},{where},"ts":{microseconds(int(start[i]))}}}'
-            yield f'{{"ph":"e","id":{i},{where},"ts":{microseconds(int(stop[i]))}}}'
+            own = f'"id":"{series}.{i:x}",{where}'
+            yield f'{{"ph":"b",{own},"ts":{microseconds(int(start[i]))}}}'
+            yield f'{{"ph":"e",{own},"ts":{microseconds(int(stop[i]))}}}'
 
 
 def _marks(process: ProcessReport, convert: Convert) -> Iterator[str]:

@@ -1,37 +1,51 @@
 """Puts a session's passes into a trace of torch's profiler, and looks for the device's gaps in it.
 
 The trace is of one process, and the process that stopped is often another: its passes come from its
-own recording. Kineto's ``ts`` is microseconds since ``baseTimeNanoseconds`` (none before torch 2.4: 0)
-on the wall clock. The text of the trace is kept as it is; ours is put in front of its first event.
+own recording. The text of the trace is kept as it is; ours is put in front of its first event. It is
+read twice, once to know it and once to copy it, and never held whole.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO, cast
 
 import numpy as np
 
-from frostline.analysis import Analysis
+from frostline.analysis import Analysis, ProcessReport
 from frostline.analysis.clock import Clock, clock
 from frostline.analysis.gaps import Bucket, Candidate, Found, buckets, explain, gaps_between
 from frostline.analysis.intervals import union
 from frostline.errors import FrostlineError
-from frostline.export.chrome import process_events
-from frostline.recording.layout import Int64
+from frostline.export.chrome import metadata, microseconds, pass_events
+from frostline.export.kineto import Trace, opened, scan
+from frostline.recording.layout import Array, Int64
 
-#: Categories of events during which a device works.
-_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
-#: Torch's own slice for a pass (``record_python_gc_info``).
-_TORCH_PASS = "Python GC"
 #: ns of passes kept before the trace's first event and after its last.
 _AROUND = 1_000_000_000
-_EVENTS = re.compile(r'"traceEvents"\s*:\s*\[')
+#: The thread, below each device, that shows its gaps. No native thread has so large an id.
+GAP_THREAD = 2_000_000_001
+#: What is added to a pid that a device has for its number, and to the threads of a process that the
+#: trace has itself. No pid is so large.
+_APART = 1_000_000_000
+#: Gaps of a device that are written into the trace, the longest.
+MOST_GAPS = 20_000
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A time in which a device did nothing. ``start`` is ns since the epoch, ``length`` ns."""
+
+    start: int
+    length: int
+    #: What is consistent with it: a process, and its pass in words. Empty if nothing is.
+    passes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -39,8 +53,12 @@ class DeviceGaps:
     """Gaps of one device (a pid of the trace), with what is consistent with them."""
 
     device: str
+    #: What the trace calls it, such as ``GPU 0``; may be empty.
+    label: str
     buckets: tuple[Bucket, ...]
     found: tuple[Found, ...]
+    #: In order of time.
+    gaps: tuple[Gap, ...]
 
 
 @dataclass(frozen=True)
@@ -55,10 +73,14 @@ class Merged:
     #: How far our clock and the trace's may differ, ns, as far as our side of it is known.
     error: int
     devices: tuple[DeviceGaps, ...]
+    #: Profiled processes of which the session has no recording: nothing is known of their passes.
+    unrecorded: tuple[int, ...]
+    #: The first event of the trace, ns since the epoch.
+    start: int
 
 
 def merge_into(analysis: Analysis, trace: Path, out: Path, least: int = 5_000_000) -> Merged:
-    """Writes ``trace`` with the session's passes to ``out``.
+    """Writes ``trace`` with the session's passes, and its devices' gaps, to ``out``.
 
     Args:
         trace: Kineto's JSON, also compressed by gzip.
@@ -68,132 +90,170 @@ def merge_into(analysis: Analysis, trace: Path, out: Path, least: int = 5_000_00
     Raises:
         FrostlineError: ``bad-trace``, ``no-anchors`` or ``trace-elsewhen``.
     """
-    text = _read(trace)
-    data = _parse(text, trace)
-    base = int(data.get("baseTimeNanoseconds") or 0)
-    events = data["traceEvents"]
-    low, high = _extent(events, base, trace)
+    known = scan(trace)
     ours = clock(analysis.anchors)
-    own = _torch_passes(events, base)
-    lines: list[str] = []
+    chosen: list[tuple[ProcessReport, Int64]] = []
     passes = already = outside = 0
     for process in analysis.processes:
         if not len(process.series.passes):
             continue
         start, stop = ours.unix(process.pauses.start), ours.unix(process.pauses.stop)
-        inside = (stop >= low - _AROUND) & (start <= high + _AROUND)
-        twice = _recorded_twice(start, stop, own.get(process.pid)) & inside
+        inside = (stop >= known.base + known.low - _AROUND) & (start <= known.base + known.high + _AROUND)
+        twice = _recorded_twice(start, stop, known, process.pid) & inside
         keep = inside & ~twice
         already += int(np.count_nonzero(twice))
         outside += int(np.count_nonzero(~inside))
         passes += int(np.count_nonzero(keep))
-        written = list(process_events(process, lambda times: ours.unix(times) - base, spans=False))
-        lines.append(written[0])
-        lines += [written[1 + i] for i in np.flatnonzero(keep)]
+        chosen.append((process, np.flatnonzero(keep)))
     if not passes and not already:
         raise FrostlineError(
             "trace-elsewhen",
             f"no pass of the session lies in the time of {trace.name}",
             "Record and profile the same server at the same time, on one machine.",
         )
-    _write(text, lines, out, bool(events))
-    return Merged(passes, already, outside, ours.error, _devices(analysis, events, base, ours, least))
+    devices = _devices(analysis, known, ours, least)
+    recorded = {process.pid for process in analysis.processes}
+
+    def lines() -> Iterator[str]:
+        for process, which in chosen:
+            pid = _pid(process.pid, known)
+            apart = 0
+            if pid in known.hosts:
+                # Torch's slices of that thread are on its own clock: ours would cut them by microseconds,
+                # and slices of one thread that overlap must lie one in the other.
+                apart = _APART
+                for tid in np.unique(process.series.passes["tid"][which]).tolist():
+                    yield metadata("thread_name", pid, tid + apart, f"passes in thread {tid} (Frostline)")
+            else:
+                yield metadata("process_name", pid, 0, process.name)
+            yield from pass_events(process, lambda times: ours.unix(times) - known.base, which, pid, apart)
+        for device in devices:
+            yield from _gap_events(device, known)
+
+    _write(trace, known, lines(), out)
+    unrecorded = tuple(sorted(known.hosts - recorded))
+    return Merged(passes, already, outside, ours.error, devices, unrecorded, known.base + known.low)
 
 
-def _read(path: Path) -> str:
-    raw = path.read_bytes()
-    try:
-        return (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise _bad(path, str(error)) from error
+def _pid(pid: int, known: Trace) -> int:
+    """A process's number in the trace: devices are numbered from 0, and a container's processes from 1."""
+    return pid + _APART if pid in known.pids.values() and pid not in known.hosts else pid
 
 
-def _parse(text: str, path: Path) -> dict[str, Any]:
-    try:
-        # As text: 5e12 microseconds with three decimals is more than a float64 holds for certain.
-        data = json.loads(text, parse_float=str)
-    except (ValueError, RecursionError) as error:
-        raise _bad(path, str(error)) from error
-    if not isinstance(data, dict) or not isinstance(data.get("traceEvents"), list):
-        raise _bad(path, "it has no traceEvents")
-    data["traceEvents"] = [event for event in data["traceEvents"] if isinstance(event, dict)]
-    return data
-
-
-def _bad(path: Path, why: str) -> FrostlineError:
-    return FrostlineError(
-        "bad-trace",
-        f"{path} is no trace that torch's profiler wrote: {why[:200]}",
-        "Give the JSON file of torch.profiler's export_chrome_trace or tensorboard_trace_handler.",
-    )
-
-
-def _ns(value: object) -> int:
-    """Microseconds as the trace writes them, in ns."""
-    return int(Decimal(str(value)) * 1000)
-
-
-def _extent(events: list[dict[str, Any]], base: int, path: Path) -> tuple[int, int]:
-    slices = [event for event in events if event.get("ph") == "X" and "ts" in event]
-    if not slices:
-        raise _bad(path, "it has no slices")
-    starts = [_ns(event["ts"]) for event in slices]
-    ends = [at + _ns(event.get("dur", 0)) for at, event in zip(starts, slices, strict=True)]
-    return base + min(starts), base + max(ends)
-
-
-def _torch_passes(events: list[dict[str, Any]], base: int) -> dict[int, tuple[Int64, Int64]]:
-    """Pid -> (start, stop) of the passes that torch itself has in the trace."""
-    by_pid: dict[int, list[tuple[int, int]]] = {}
-    for event in events:
-        if event.get("name") == _TORCH_PASS and event.get("ph") == "X" and isinstance(event.get("pid"), int):
-            start = base + _ns(event["ts"])
-            by_pid.setdefault(event["pid"], []).append((start, start + _ns(event.get("dur", 0))))
-    found = {}
-    for pid, pairs in by_pid.items():
-        columns = np.array(sorted(pairs), np.int64)
-        found[pid] = (columns[:, 0], columns[:, 1])
-    return found
-
-
-def _recorded_twice(start: Int64, stop: Int64, own: tuple[Int64, Int64] | None) -> Any:
+def _recorded_twice(start: Int64, stop: Int64, known: Trace, pid: int) -> Array:
     """Which passes lie for half of their length or more in one of torch's own slices."""
+    own = known.passes.get(pid)
     if own is None:
         return np.zeros(len(start), bool)
-    covered = union(*own).overlap(start, stop)
-    return 2 * covered >= np.maximum(stop - start, 1)
+    covered = union(*own.since(known.base)).overlap(start, stop)
+    twice: Array = 2 * covered >= np.maximum(stop - start, 1)
+    return twice
 
 
-def _write(text: str, lines: list[str], out: Path, more: bool) -> None:
-    place = _EVENTS.search(text)
-    assert place is not None  # the JSON has it
-    head, tail = text[: place.end()], text[place.end() :]
-    ours = ",\n".join(lines) + ("," if more else "")
-    whole = f"{head}\n{ours}{tail}".encode()
-    out.write_bytes(gzip.compress(whole, 5) if out.suffix == ".gz" else whole)
+@contextmanager
+def _writable(out: Path) -> Iterator[BinaryIO]:
+    if out.suffix == ".gz":
+        with gzip.open(out, "wb", compresslevel=5) as packed:
+            yield cast(BinaryIO, packed)
+    else:
+        with out.open("wb") as plain:
+            yield plain
 
 
-def _devices(
-    analysis: Analysis, events: list[dict[str, Any]], base: int, ours: Clock, least: int
-) -> tuple[DeviceGaps, ...]:
-    """Every device of the trace: when none of its kernels and copies ran, and which passes lie there."""
-    by_device: dict[str, list[tuple[int, int]]] = {}
-    for event in events:
-        if event.get("ph") == "X" and event.get("cat") in _DEVICE:
-            at = base + _ns(event["ts"])
-            by_device.setdefault(str(event.get("pid")), []).append((at, at + _ns(event.get("dur", 0))))
-    candidates = []
+def _write(trace: Path, known: Trace, lines: Iterator[str], out: Path) -> None:
+    with opened(trace) as source, _writable(out) as target:
+        left = known.place
+        while left:
+            piece = source.read(min(left, 1 << 20))
+            target.write(piece)
+            left -= len(piece)
+        for i, line in enumerate(lines):
+            target.write(f"{',' if i else ''}\n{line}".encode())
+        if known.events:
+            target.write(b",")
+        shutil.copyfileobj(source, target, 1 << 20)
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """A process of the session, and when its passes began, ns since the epoch."""
+
+    process: ProcessReport
+    start: Int64
+
+
+def _candidates(analysis: Analysis, known: Trace, ours: Clock) -> list[tuple[Candidate, _Recorded | None]]:
+    """Whose passes may lie in a gap: those of the session, and what torch says of processes not in it."""
+    found: list[tuple[Candidate, _Recorded | None]] = []
     for process in analysis.processes:
         passes = process.pauses.union
         moved = union(ours.unix(passes.start), ours.unix(passes.stop))
-        candidates.append(Candidate(process.name, moved.start, moved.stop, moved))
+        recorded_as = _Recorded(process, ours.unix(process.pauses.start))
+        found.append((Candidate(process.name, moved.start, moved.stop, moved), recorded_as))
+    recorded = {process.pid for process in analysis.processes}
+    for pid, own in sorted(known.passes.items()):
+        if pid not in recorded:
+            told = union(*own.since(known.base))
+            found.append((Candidate(f"pid {pid}, as torch recorded it", told.start, told.stop, told), None))
+    return found
+
+
+def _devices(analysis: Analysis, known: Trace, ours: Clock, least: int) -> tuple[DeviceGaps, ...]:
+    """Every device of the trace: when none of its kernels and copies ran, and which passes lie there."""
+    candidates = _candidates(analysis, known, ours)
     found = []
-    for device, pairs in sorted(by_device.items()):
-        columns = np.array(pairs, np.int64)
-        busy = union(columns[:, 0], columns[:, 1])
+    for device, works in sorted(known.devices.items()):
+        busy = union(*works.since(known.base))
         start, stop = gaps_between(busy, least)
         window = (int(busy.start[0]), int(busy.stop[-1]))
-        explained = tuple(explain(start, stop, candidate, window) for candidate in candidates)
-        hits = tuple(one for one in explained if bool((one.by >= 0).any()))
-        found.append(DeviceGaps(device, buckets(start, stop, hits), hits))
+        explained = [(explain(start, stop, one, window), one, process) for one, process in candidates]
+        hits = [one for one in explained if bool((one[0].by >= 0).any())]
+        words: list[list[str]] = [[] for _ in range(len(start))]
+        for one, candidate, process in hits:
+            for i in np.flatnonzero(one.by >= 0).tolist():
+                words[i].append(_in_words(candidate, process, int(one.by[i])))
+        gaps = tuple(
+            Gap(begins, ends - begins, tuple(texts))
+            for begins, ends, texts in zip(start.tolist(), stop.tolist(), words, strict=True)
+        )
+        rows = buckets(start, stop, [one for one, _, _ in hits])
+        label = known.labels.get(device, "")
+        found.append(DeviceGaps(device, label, rows, tuple(one for one, _, _ in hits), gaps))
     return tuple(found)
+
+
+def _in_words(candidate: Candidate, recorded: _Recorded | None, at: int) -> str:
+    """The longest pass in stretch ``at`` of a candidate's union, and whose it is."""
+    begins, ends = int(candidate.start[at]), int(candidate.stop[at])
+    if recorded is None:
+        return f"{candidate.name}: {(ends - begins) / 1e6:,.1f} ms"
+    process, pauses = recorded.process, recorded.process.pauses
+    # A union's stretch holds whole passes: its bounds are bounds of theirs, moved by the same clock.
+    first = int(np.searchsorted(recorded.start, begins, "left"))
+    last = max(first + 1, int(np.searchsorted(recorded.start, ends, "right")))
+    i = first + int(np.argmax(pauses.length[first:last]))
+    row = process.series.passes[i]
+    walked = int(pauses.heap.walked[i])
+    sign = "" if pauses.heap.exact[i] else "<=" if row["generation"] == 2 else "~"
+    seen = f", walked {sign}{walked:,}" if walked >= 0 else ""
+    return (
+        f"{process.name}: gen {int(row['generation'])}, {int(pauses.length[i]) / 1e6:,.1f} ms{seen}, "
+        f"reclaimed {int(row['collected']):,}"
+    )
+
+
+def _gap_events(device: DeviceGaps, known: Trace) -> Iterator[str]:
+    """A thread below the device: each gap, and what is consistent with it."""
+    if not device.gaps:
+        return
+    pid = known.pids[device.device]
+    yield metadata("thread_name", pid, GAP_THREAD, "gaps, found by Frostline")
+    shown = sorted(sorted(device.gaps, key=lambda gap: -gap.length)[:MOST_GAPS], key=lambda gap: gap.start)
+    for gap in shown:
+        arguments = json.dumps({"consistent with": "; ".join(gap.passes) or "no pass", "by": "Frostline"})
+        name = f"gap {gap.length / 1e6:,.1f} ms" + (": consistent with a pass" if gap.passes else "")
+        yield (
+            f'{{"ph":"X","cat":"frostline_gap","name":"{name}","pid":{json.dumps(pid)},"tid":{GAP_THREAD},'
+            f'"ts":{microseconds(gap.start - known.base)},"dur":{microseconds(gap.length)},'
+            f'"args":{arguments}}}'
+        )

@@ -59,13 +59,15 @@ def since(analysis: Analysis, times: Array) -> Array:
     return np.round((times - analysis.start) / 1e3) / 1e3
 
 
-def thinned(start: Int64, value: Array, singled: Array, columns: int = COLUMNS) -> Int64:
+def thinned(
+    start: Int64, value: Array, singled: Array, columns: int = COLUMNS, most_singled: int = SINGLED
+) -> Int64:
     """Indices to draw, in order: of each column of time the least and the most, and what is singled out.
 
     Args:
         start: when, rising or not.
         value: what is drawn upwards.
-        singled: which are to be kept one by one (the largest ``SINGLED`` of them).
+        singled: which are to be kept one by one (the largest ``most_singled`` of them).
     """
     n = len(start)
     if n <= 4 * columns:
@@ -78,8 +80,8 @@ def thinned(start: Int64, value: Array, singled: Array, columns: int = COLUMNS) 
     least = by_value[np.concatenate((np.zeros(1, np.int64), edges))]
     most = by_value[np.concatenate((edges - 1, np.array([n - 1])))]
     chosen = np.flatnonzero(singled)
-    if len(chosen) > SINGLED:
-        chosen = chosen[np.argpartition(-value[chosen], SINGLED)[:SINGLED]]
+    if len(chosen) > most_singled:
+        chosen = chosen[np.argpartition(-value[chosen], most_singled)[:most_singled]]
     kept = np.unique(np.concatenate((least, most, chosen)))
     return kept[np.argsort(start[kept], kind="stable")]
 
@@ -87,9 +89,10 @@ def thinned(start: Int64, value: Array, singled: Array, columns: int = COLUMNS) 
 def _timeline(analysis: Analysis) -> Figure:
     lanes = []
     ranks = {(rank.session, rank.process): rank for rank in analysis.ranks}
+    many = max(1, min(len(analysis.processes), LANES) // 8)
     for process in analysis.processes[:LANES]:
         pauses, length = process.pauses, process.pauses.length
-        kept = thinned(pauses.start, length, length > 5_000_000)
+        kept = thinned(pauses.start, length, length > 5_000_000, COLUMNS // many, SINGLED // many)
         lanes.append(
             {
                 "name": process.name,
@@ -139,11 +142,17 @@ def _shown_labels(analysis: Analysis) -> list[tuple[ProcessReport, LabelStats]]:
     return every[:STEP_FIGURES]
 
 
-def _of_label(process: ProcessReport, label: str) -> tuple[Int64, Int64, Array]:
+def _of_label(
+    process: ProcessReport, label: str, window: tuple[int, int] | None = None
+) -> tuple[Int64, Int64, Array]:
     """(start, duration, whether passes of its own process took TOUCHED of it) of a label's spans, ns."""
     spans = process.series.spans
-    which = np.isin(spans["label"], ids_of(process.series, {label}))
-    start, stop = spans["start"][which], spans["stop"][which]
+    start, stop, labels = spans["start"], spans["stop"], spans["label"]
+    if window is not None:
+        near = np.flatnonzero((stop >= window[0]) & (start <= window[1]))
+        start, stop, labels = start[near], stop[near], labels[near]
+    which = np.isin(labels, ids_of(process.series, {label}))
+    start, stop = start[which], stop[which]
     touched: Array = process.pauses.union.overlap(start, stop) > TOUCHED * (stop - start)
     return start, stop - start, touched
 
@@ -190,9 +199,8 @@ def _zooms(analysis: Analysis) -> list[Figure]:
             min(middle - AROUND, step.start - AROUND // 5),
             max(middle + AROUND, step.start + step.duration + AROUND // 5),
         )
-        start, duration, touched = _of_label(process, step.label)
-        inside = np.flatnonzero((start + duration >= low) & (start <= high))[:ZOOM_POINTS]
-        inside = inside[np.argsort(start[inside], kind="stable")]
+        start, duration, touched = _of_label(process, step.label, (low, high))
+        inside = thinned(start, duration, touched, ZOOM_POINTS // 4)
         pauses = process.pauses
         shaded = _in_window(process, low, high, 100_000)
         words = verdict_of(step, analysis.options.long_floor)

@@ -30,6 +30,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inl
 def to_html(analysis: Analysis) -> str:
     """The whole page. Texts from the target are escaped, and stripped of what hides or turns text."""
     drawn = [*of_requests(analysis), *figures(analysis)]
+    blocks = list(_after_the_head(report(analysis)))
     title = f"Frostline: {analysis.path.name}"
     parts = [
         "<!doctype html>",
@@ -39,9 +40,10 @@ def to_html(analysis: Analysis) -> str:
         f"<title>{_text(title)}</title>",
         f"<style>{_asset('uplot.css')}\n{_asset('page.css')}</style></head><body>",
         *_head(analysis),
+        *_contents(blocks),
         "<main>",
         *_figures(drawn),
-        *_blocks(report(analysis)),
+        *_blocks(blocks),
         "</main>",
         f"<footer>Frostline {_text(__version__)}. This file is complete: it loads nothing from anywhere. "
         "Figures are drawn with uPlot (MIT licence).</footer>",
@@ -117,43 +119,76 @@ def _basis(analysis: Analysis) -> str:
     )
 
 
+def _contents(blocks: list[Block]) -> Iterator[str]:
+    """Links to the headings: on a phone the page is long."""
+    yield '<nav aria-label="Contents" class="noprint"><a href="#figures">Figures</a>'
+    for i, block in enumerate(blocks):
+        if _heading(block):
+            yield f'<a href="#part-{i}">{_text(_heading(block).partition(":")[0])}</a>'
+    yield "</nav>"
+
+
+def _heading(block: Block) -> str:
+    if isinstance(block, Table):
+        return block.title
+    return block.text if block.style == "headline" else ""
+
+
 def _figures(drawn: list[Figure]) -> Iterator[str]:
-    yield '<section aria-label="Figures" class="figures">'
+    yield '<section aria-label="Figures" class="figures" id="figures">'
     for i, figure in enumerate(drawn):
         yield f'<figure class="{figure["kind"]}" aria-labelledby="title-{i}">'
         yield f'<h2 id="title-{i}">{_text(figure["title"])}</h2>'
-        label = _text(f"{figure['title']}. {figure['caption']}")
-        yield f'<div class="plot" id="figure-{i}" tabindex="0" role="img" aria-label="{label}"></div>'
-        yield f"<figcaption>{_text(figure['caption'])}</figcaption></figure>"
-    yield '<p class="quiet noprint">Drag to zoom, double-click for all of it; with the keyboard: focus a '
-    yield "figure, arrows move, + and - zoom, 0 shows all.</p></section>"
+        described = f'aria-labelledby="title-{i}" aria-describedby="caption-{i} keys"'
+        yield f'<div class="plot" id="figure-{i}" tabindex="0" role="img" {described}></div>'
+        yield f'<figcaption id="caption-{i}">{_text(figure["caption"])}</figcaption></figure>'
+    yield '<p class="quiet noprint" id="keys">Drag to zoom, double-click for all of it; with the keyboard: '
+    yield "focus a figure, arrows move, + and - zoom, 0 shows all.</p></section>"
     yield "<noscript><p>The figures need JavaScript; the tables do not.</p></noscript>"
 
 
-def _blocks(blocks: Iterable[Block]) -> Iterator[str]:
+def _after_the_head(blocks: Iterable[Block]) -> Iterator[Block]:
     """The text report's blocks from the first table on; what stands before is in the head."""
     seen = False
     for block in blocks:
+        seen = seen or isinstance(block, Table)
         if isinstance(block, Table):
-            seen = True
-            yield from _table(block.filled())
+            yield block.filled()
         elif seen and block.text:
-            tag = "h2" if block.style == "headline" else "p"
-            style = f' class="{block.style}"' if block.style else ""
-            text = f"<code>{_text(block.text)}</code>" if block.style == "command" else _text(block.text)
-            yield f"<{tag}{style}>{text}</{tag}>"
+            yield block
 
 
-def _table(table: Table) -> Iterator[str]:
-    yield f'<section><h2>{_text(table.title)}</h2><div class="wide" tabindex="0"><table><thead><tr>'
+def _blocks(blocks: list[Block]) -> Iterator[str]:
+    for i, block in enumerate(blocks):
+        if isinstance(block, Table):
+            yield from _table(block, i)
+            continue
+        style = f' class="{block.style}"' if block.style else ""
+        text = f"<code>{_text(block.text)}</code>" if block.style == "command" else _text(block.text)
+        if block.style == "headline":
+            yield f'<h2 id="part-{i}">{text}</h2>'
+        else:
+            yield f"<p{style}>{text}</p>"
+
+
+def _table(table: Table, number: int) -> Iterator[str]:
+    named = f'aria-labelledby="part-{number}"'
+    yield f'<section><h2 id="part-{number}">{_text(table.title)}</h2>'
+    yield f'<div class="wide" role="region" tabindex="0" {named}><table {named}><thead><tr>'
     for i, column in enumerate(table.columns):
         right = ' class="right"' if i in table.right else ""
         yield f'<th scope="col"{right} aria-sort="none"><button type="button">{_text(column)}</button></th>'
     yield "</tr></thead><tbody>"
+    above = ""
     for row in table.rows:
-        cells = "".join(
+        # Whose row it is must be known when the rows have been sorted, and to a screen reader.
+        again = not row[0] and bool(above)
+        above = row[0] or above
+        cells = [f"<td{' class=again' if again else ''}>{_text(above if again else row[0])}</td>"]
+        cells += [
             f"<td{' class=right' if i in table.right else ''}>{_text(cell)}</td>"
             for i, cell in enumerate(row)
-        )
-        yield f"<tr>{cells}</tr>"
+            if i
+        ]
+        yield f"<tr>{''.join(cells)}</tr>"
     yield "</tbody></table></div></section>"

@@ -5,6 +5,8 @@
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const arrays = { f4: Float32Array, f8: Float64Array, u1: Uint8Array };
 
+  const PAPER = 680;  // CSS pixels: the text of an A4 page with Chromium's margins
+
   function unpack(field) {
     const bytes = Uint8Array.from(atob(field.data), (c) => c.charCodeAt(0));
     return new arrays[field.type](bytes.buffer);
@@ -28,18 +30,26 @@
   }
   const below = (label, values) => axis(label, values, { size: 34 });
 
-  function plot(place, options, data) {
-    const width = () => Math.max(260, place.clientWidth);
+  let undo = [];  // what takes the figures away again, when they are drawn anew
+
+  // ``whole``: the range of x that is shown at first, where it is not that of the data.
+  function plot(place, options, data, whole) {
+    const onPaper = document.documentElement.classList.contains("paper");
+    const width = () => (onPaper ? PAPER : Math.max(260, place.clientWidth));
     const made = new uPlot(Object.assign({ width: width(), legend: { live: true } }, options), data, place);
-    new ResizeObserver(() => { if (width() !== made.width) made.setSize({ width: width(), height: made.height }); }).observe(place);
-    keyboard(place, made);
-    return made;
+    const observer = new ResizeObserver(() => {
+      if (width() !== made.width) made.setSize({ width: width(), height: made.height });
+    });
+    observer.observe(place);
+    if (whole) made.setScale("x", whole);
+    const pressed = keyboard(made, whole || { min: data[0][0], max: data[0][data[0].length - 1] });
+    place.addEventListener("keydown", pressed);
+    undo.push(() => { observer.disconnect(); place.removeEventListener("keydown", pressed); made.destroy(); });
   }
 
   // A figure that has the focus is moved and zoomed by keys.
-  function keyboard(place, made) {
-    const whole = { min: made.scales.x.min, max: made.scales.x.max };
-    place.addEventListener("keydown", (event) => {
+  function keyboard(made, whole) {
+    return (event) => {
       const { min, max } = made.scales.x, span = max - min;
       const moves = { ArrowLeft: [-0.2, -0.2], ArrowRight: [0.2, 0.2], "+": [0.25, -0.25], "=": [0.25, -0.25], "-": [-0.5, 0.5] };
       const move = moves[event.key];
@@ -47,7 +57,7 @@
       else if (move) made.setScale("x", { min: min + move[0] * span, max: max + move[1] * span });
       else return;
       event.preventDefault();
-    });
+    };
   }
 
   // Red where a pass of the same process overlaps: two series over one axis of time.
@@ -67,9 +77,8 @@
 
   function drawSteps(place, figure, shaded) {
     const data = split(figure);
-    const all = unpack(figure.length);
     const [clear, red] = figure.legend || ["passes took less than a tenth", "a tenth or more"];
-    const x = shaded ? { time: false, range: [figure.low, figure.high] } : { time: false };
+    const x = { time: false, range: (u, low, high) => (low === high ? [low - 1, high + 1] : [low, high]) };
     const options = {
       height: shaded ? 220 : 280,
       scales: { x, y: { range: (u, low, high) => [0, (high || 1) * 1.08] } },
@@ -104,8 +113,7 @@
         }
       }];
     }
-    plot(place, options, data.map((a) => a));
-    return all.length;
+    plot(place, options, data, shaded ? { min: figure.low, max: figure.high } : null);
   }
 
   function drawTimeline(place, figure) {
@@ -239,6 +247,8 @@
   };
 
   function drawAll() {
+    undo.forEach((one) => one());
+    undo = [];
     figures.forEach((figure, i) => {
       const place = document.getElementById("figure-" + i);
       place.replaceChildren();
@@ -248,25 +258,32 @@
   }
 
   // --- tables -----------------------------------------------------------------------
-  const key = (cell) => {
+  const collator = new Intl.Collator("en", { numeric: true });
+  // What is unknown comes last, whichever way a column is sorted.
+  function key(cell, numbers) {
     const text = cell.textContent.trim();
-    const value = parseFloat(text.replace(/^[<>=~+]+/, "").replace(/,/g, ""));
+    if (text === "" || text === "-") return [2, 0];
+    const value = numbers ? parseFloat(text.replace(/^[<>=~+]+/, "").replace(/,/g, "")) : NaN;
     return Number.isNaN(value) ? [1, text] : [0, value];
-  };
-  function compare(a, b) {
+  }
+  function compare(a, b, sign) {
     if (a[0] !== b[0]) return a[0] - b[0];
-    return a[0] === 0 ? a[1] - b[1] : a[1].localeCompare(b[1]);
+    return sign * (a[0] === 1 ? collator.compare(a[1], b[1]) : a[1] - b[1]);
   }
   document.querySelectorAll("th button").forEach((button) => {
     button.addEventListener("click", () => {
       const head = button.parentElement, body = head.closest("table").tBodies[0];
-      const i = Array.from(head.parentElement.children).indexOf(head);
-      const sign = head.getAttribute("aria-sort") === "descending" ? 1 : -1;
+      const i = head.cellIndex, numbers = head.classList.contains("right");
+      const now = head.getAttribute("aria-sort");
+      // Numbers begin with the largest, words with the first.
+      const sign = now === "none" ? (numbers ? -1 : 1) : now === "descending" ? 1 : -1;
       head.parentElement.querySelectorAll("th").forEach((other) => other.setAttribute("aria-sort", "none"));
       head.setAttribute("aria-sort", sign === 1 ? "ascending" : "descending");
-      const rows = Array.from(body.rows).map((row) => [key(row.cells[i]), row]);
-      rows.sort((a, b) => sign * compare(a[0], b[0]));
-      body.append(...rows.map(([, row]) => row));
+      const rows = Array.from(body.rows, (row) => [key(row.cells[i], numbers), row]);
+      rows.sort((a, b) => compare(a[0], b[0], sign));
+      const sorted = document.createDocumentFragment();
+      rows.forEach(([, row]) => { row.cells[0].classList.remove("again"); sorted.append(row); });
+      body.append(sorted);
     });
   });
   document.querySelectorAll("button.copy").forEach((button) => {
@@ -283,4 +300,11 @@
 
   drawAll();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+  // Paper is white, and as wide as it is: the figures are drawn anew for it.
+  function paper(on) {
+    document.documentElement.classList.toggle("paper", on);
+    drawAll();
+  }
+  addEventListener("beforeprint", () => paper(true));
+  addEventListener("afterprint", () => paper(false));
 })();
