@@ -30,6 +30,9 @@
   }
   const below = (label, values) => axis(label, values, { size: 34 });
 
+  // uPlot remembers the colors that it has set last: what we draw must leave them as they were.
+  const kept = (paint) => (u) => { u.ctx.save(); paint(u); u.ctx.restore(); };
+
   let undo = [];  // what takes the figures away again, when they are drawn anew
 
   // ``whole``: the range of x that is shown at first, where it is not that of the data.
@@ -98,11 +101,11 @@
           u.ctx.fillRect(left, u.bbox.top, Math.max(1, edge(starts[i] + lengths[i]) - left), u.bbox.height);
         }
       };
-      options.hooks.drawClear = [(u) => {
+      options.hooks.drawClear = [kept((u) => {
         elsewhere.forEach(([starts, lengths]) => shade(u, starts, lengths, css("--elsewhere")));
         shade(u, from, length, css("--shade"));
-      }];
-      options.hooks.draw = [(u) => {  // a step lasts from its point on
+      })];
+      options.hooks.draw = [kept((u) => {  // a step lasts from its point on
         const [start, clear, red] = data;
         const edge = (t) => Math.min(u.bbox.left + u.bbox.width, Math.max(u.bbox.left, u.valToPos(t, "x", true)));
         const high = 3 * (devicePixelRatio || 1);
@@ -111,7 +114,7 @@
           u.ctx.fillStyle = css(red[i] == null ? "--step" : "--full");
           u.ctx.fillRect(left, u.valToPos(took, "y", true) - high / 2, Math.max(1, right - left), high);
         }
-      }];
+      })];
     }
     plot(place, options, data, shaded ? { min: figure.low, max: figure.high } : null);
   }
@@ -136,7 +139,7 @@
         size: narrow ? 112 : 215, labelSize: 0, splits: () => lanes.map((_, i) => -i), ticks: { show: false },
       })],
       hooks: {
-        draw: [(u) => {
+        draw: [kept((u) => {
           const ratio = devicePixelRatio || 1;
           lanes.forEach((lane, i) => {
             const middle = u.valToPos(-i, "y", true), half = row * ratio * 0.36;
@@ -170,7 +173,7 @@
               u.ctx.fillRect(edge(lane.boundary), middle - row * ratio * 0.5, 2 * ratio, row * ratio);
             }
           });
-        }],
+        })],
         setCursor: [(u) => {
           const lane = Math.round(-u.posToVal(u.cursor.top, "y"));
           const here = lanes[lane];
