@@ -31,8 +31,9 @@ ROWS = {
     "follow": True,
     "control": True,
     "freeze": True,
-    "heap": True,
     "soak": False,
+    "labelled": False,
+    "ablation": False,
 }
 
 

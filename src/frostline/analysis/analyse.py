@@ -13,6 +13,7 @@ from frostline.analysis import events as marks
 from frostline.analysis.advice import advise
 from frostline.analysis.budgets import budgets
 from frostline.analysis.doubts import asked_spans, doubts, never_came, of
+from frostline.analysis.elsewhere import look_elsewhere, of_collector
 from frostline.analysis.frozen import Frozen, frozen
 from frostline.analysis.held import held_up
 from frostline.analysis.idle import idle_ranks
@@ -27,7 +28,6 @@ from frostline.analysis.steps import (
     choose_primary,
     first_step,
     list_slow,
-    look_elsewhere,
     steps_of,
 )
 from frostline.analysis.threads import outside_main
@@ -58,17 +58,18 @@ def analyse(session: Session, options: Options | None = None) -> Analysis:
         heaps[series.series] = pauses.heap
         every.append((series, pauses, choose_primary(steps_of(series, pauses, options))))
     names = _names([series for series, _, _ in every], seen)
+    stopped = [of_collector(pauses) for _, pauses, _ in every]
     processes: list[ProcessReport] = []
     known: dict[int, ProcessReport] = {}
     counted = Counted()
     launched = _launchers(session)
     for index, (series, pauses, steps) in enumerate(every):
         others = [
-            (i, other.union)
-            for i, (s, other, _) in enumerate(every)
+            (i, stopped[i])
+            for i, (s, _, _) in enumerate(every)
             if s.pid != series.pid or s.session != series.session
         ]
-        steps = look_elsewhere(steps, others)
+        steps = look_elsewhere(series, steps, others, options)
         counted.add(steps)
         outside = seen.get((series.session, series.pid))
         report = _process(series, pauses, steps, names, index, outside, session, options)

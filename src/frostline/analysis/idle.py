@@ -21,6 +21,8 @@ from frostline.recording.layout import Int64
 
 #: Chance of a false claim in a rank, over all the processes that are tried.
 LEVEL = 0.05
+#: ns. Passes that are less apart leave no time for a step between them.
+APART = 2_000_000
 #: How many ranks may lie between a gap and the pass at its root.
 HOPS = 3
 
@@ -61,10 +63,14 @@ def idle_ranks(
 
 
 def _passes(process: ProcessReport, least: float) -> _Passes:
-    """The passes of at least ``least`` ns. Those of one interpreter do not overlap; damaged ones may."""
+    """The passes of at least ``least`` ns. Those of one interpreter do not overlap; damaged ones may.
+
+    Some that follow each other at once (``collect`` twice) are one: together they cover what none does.
+    """
     pauses = process.pauses
     kept = np.flatnonzero(pauses.length >= least)
-    joined = union(pauses.start[kept], pauses.stop[kept])
+    joined = union(pauses.start[kept], pauses.stop[kept] + APART)
+    joined = union(joined.start, joined.stop - APART)
     return _Passes(joined, kept[np.searchsorted(pauses.start[kept], joined.start, "left")])
 
 

@@ -150,8 +150,10 @@ class LongStep:
     #: The longest pass in it: generation, pause, automatic or explicit, trigger. Empty if none.
     pass_text: str
     passes: int
-    #: Another process whose passes cover half of the excess: "consistent with", no more.
+    #: Another process whose passes held it up, as far as can be told: "consistent with", no more.
     elsewhere: str = ""
+    #: Another process whose passes cover half of the excess, which may be chance.
+    beside: str = ""
 
     @property
     def excess(self) -> int:

@@ -36,6 +36,7 @@ class Slow:
     explained: Array
     nested: Array
     elsewhere: Int64
+    beside: Int64
 
     def __len__(self) -> int:
         return len(self.start)
@@ -197,6 +198,7 @@ def _joined(parts: list[dict[str, Array]]) -> Slow:
         explained=explained[order],
         nested=np.zeros(n, bool),
         elsewhere=np.full(n, -1, np.int64),
+        beside=np.full(n, -1, np.int64),
     )
 
 
@@ -279,34 +281,6 @@ class Counted:
                 self.explained += explained
 
 
-def look_elsewhere(steps: Steps, others: list[tuple[int, Union]]) -> Steps:
-    """For slow steps that their own passes do not explain: whose passes are they consistent with?
-
-    ``others`` are the passes of the other processes, by index. A pass there that covers half of
-    the excess may be what this process waited for; only an ablation could say that it is.
-    """
-    slow = steps.slow
-    open_ = np.flatnonzero(~slow.explained)
-    if not len(open_) or not others:
-        return steps
-    start, stop = slow.start[open_], slow.stop[open_]
-    need = stop - start - slow.baseline[open_]
-    best = np.zeros(len(open_), np.int64)
-    who = np.full(len(open_), -1, np.int64)
-    for index, passes in others:
-        covered = passes.overlap(start, stop)
-        better = (2 * covered >= need) & (covered > best)
-        best[better] = covered[better]
-        who[better] = index
-    slow.elsewhere[open_] = who
-    count = len(steps.labels)
-    found = np.bincount(slow.label[slow.elsewhere >= 0], minlength=count)
-    rest = (slow.elsewhere < 0) & (slow.overlap > 0) & ~slow.explained
-    part = np.bincount(slow.label[rest], minlength=count)
-    labels = (replace(s, elsewhere=int(found[i]), in_part=int(part[i])) for i, s in enumerate(steps.labels))
-    return Steps(tuple(labels), slow)
-
-
 def first_step(series: Series, labels: tuple[LabelStats, ...]) -> int:
     """When the first span began, of labels that are no part of start-up (``load_model``); 0 if none."""
     starts = series.spans["start"]
@@ -351,6 +325,7 @@ def list_slow(
                 pass_text=text,
                 passes=max(0, hi - lo) if slow.overlap[i] > 0 else 0,
                 elsewhere=names[int(slow.elsewhere[i])] if slow.elsewhere[i] >= 0 else "",
+                beside=names[int(slow.beside[i])] if slow.beside[i] >= 0 else "",
             )
         )
     return tuple(found)

@@ -52,6 +52,8 @@ def verdict_of(step: LongStep, floor: int) -> str:
         return "the collector" if step.kind == 1 else "overlapped by the collector"
     if step.elsewhere:
         return f"consistent with a pass in {step.elsewhere}"
+    if step.beside:
+        return f"cannot tell: a pass in {step.beside} lies in it, perhaps by chance"
     if step.overlap > floor:
         return f"{ms(step.overlap)} of it are passes ({100 * step.overlap / step.excess:.0f} % of the excess)"
     return "not the collector"

@@ -1,1 +1,0 @@
-"""What looks into the heap."""
