@@ -83,6 +83,8 @@ def test_each_child_is_frozen_before_its_first_task(worker: Worker, options: tup
     series = {one.pid: one for one in worker.session().series}
     for pid in children:
         assert boundaries(series[pid]) == [BY_INTEGRATION] and frozen(series[pid]) >= 30_000
+        names = {series[pid].name(int(number)) for number in series[pid].spans["group"]}
+        assert names == {f"{TASKS}.state"}  # a task is compared with others of its name (B11)
     # The parent: before it forks its pool, and when it consumes.
     assert boundaries(series[worker.pid]) == [BY_INTEGRATION] * 2
 

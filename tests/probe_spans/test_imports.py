@@ -361,5 +361,5 @@ def test_a_plain_recording_loads_no_part_for_spans(interpreter: Interpreter, tmp
         FROSTLINE_PRESETS="auto",
     )
     assert "frostline.probe.imports" in ran.output
-    for part in ("spans", "wrapp", "presets", "attributes", "live", "kinds"):
+    for part in ("spans", "wrapp", "presets", "attributes", "live", "kinds", "telling", "paths"):
         assert f"frostline.probe.{part}" not in ran.output

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -15,11 +14,13 @@ from frostline.analysis.budgets import budgets
 from frostline.analysis.doubts import asked_spans, doubts, never_came, of
 from frostline.analysis.elsewhere import look_elsewhere, of_collector
 from frostline.analysis.frozen import Frozen, frozen
+from frostline.analysis.groups import grouped
 from frostline.analysis.held import held_up
 from frostline.analysis.idle import idle_ranks
 from frostline.analysis.model import Analysis, MissedProcess, Options, ProcessReport, State
 from frostline.analysis.passes import AUTOMATIC, full_passes, generation_stats, longest_from, pauses_of
 from frostline.analysis.pauses import Pauses
+from frostline.analysis.runs import launchers
 from frostline.analysis.serving import serving_from
 from frostline.analysis.starved import starved
 from frostline.analysis.steps import (
@@ -62,7 +63,7 @@ def analyse(session: Session, options: Options | None = None) -> Analysis:
     processes: list[ProcessReport] = []
     known: dict[int, ProcessReport] = {}
     counted = Counted()
-    launched = _launchers(session)
+    launched = launchers(session)
     for index, (series, pauses, steps) in enumerate(every):
         others = [
             (i, stopped[i])
@@ -73,7 +74,8 @@ def analyse(session: Session, options: Options | None = None) -> Analysis:
         counted.add(steps)
         outside = seen.get((series.session, series.pid))
         report = _process(series, pauses, steps, names, index, outside, session, options)
-        report = replace(_inherited(report, known), launched=launched(series))
+        run = launched(series)
+        report = replace(_inherited(report, known), launched=run.command if run else ())
         known[series.series] = report
         processes.append(report)
     reports = tuple(processes)
@@ -118,6 +120,7 @@ def analyse(session: Session, options: Options | None = None) -> Analysis:
         anchors=_anchors(session),
         ranks=ranks,
         budgets=budgets(reports, ranks),
+        grouping=grouped(session, reports),
     )
 
 
@@ -294,30 +297,6 @@ def _names(every: list[Series], seen: dict[tuple[int, int], ProcessSeen]) -> lis
             name = name[:-1] + f", session {series.session + 1})"
         found.append((name, role))
     return found
-
-
-def _launchers(session: Session) -> Callable[[Series], tuple[str, ...]]:
-    """Whose command a process descends from: ``run`` keeps its pid, so it is an ancestor's or its own.
-
-    Without such an ancestor it is the last command that began before the process did.
-    """
-    parents = {(s.session, s.pid): s.parent for s in session.series}
-    # From outside, unless the parent had gone before the helper looked.
-    parents.update({(p.session, p.pid): p.parent for p in session.processes if p.parent > 1})
-    runs = sorted(session.runs, key=lambda run: run.started)
-
-    def launched(series: Series) -> tuple[str, ...]:
-        pid, seen = series.pid, set[int]()
-        while pid and pid not in seen:
-            mine = [run for run in runs if run.pid == pid and run.started <= series.series]
-            if mine:
-                return mine[-1].command
-            seen.add(pid)
-            pid = parents.get((series.session, pid), 0)
-        before = [run for run in runs if run.started <= series.series] or runs
-        return before[-1].command if before else ()
-
-    return launched
 
 
 def _module(argv: tuple[str, ...]) -> str:

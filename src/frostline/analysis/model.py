@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from frostline.analysis.budgets import Budget
 from frostline.analysis.frozen import Frozen
+from frostline.analysis.grouping import Grouping
 from frostline.analysis.pauses import Pauses
 from frostline.analysis.ranks import Rank
 from frostline.analysis.threads import ThreadPasses
@@ -382,3 +383,5 @@ class Analysis:
     budgets: tuple[Budget, ...] = ()
     #: Runs of load clients that were given beside it (``--requests``).
     requests: tuple[RequestReport, ...] = ()
+    #: Steps compared with their like, and runs with each other.
+    grouping: Grouping = field(default_factory=Grouping)

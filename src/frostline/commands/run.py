@@ -34,7 +34,8 @@ _SPAN = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*(=[^;=]+)?$")
     "spans",
     multiple=True,
     metavar="MODULE:QUALNAME[=LABEL]",
-    help="Time each call of a callable; of the program's own file with __main__ as the module.",
+    help="Time each call of a callable; of the program's own file with __main__ as the module. "
+    "Behind a label, what to compare it by: batch=len(args[1].requests), stage=, group=.",
 )
 @click.option(
     "--preset",
@@ -154,14 +155,26 @@ def known_presets() -> list[str]:
 
 
 def checked_span(text: str) -> str:
-    """A span's target."""
-    if not _SPAN.match(text) and _SPAN.match(text.partition("=")[0]):
+    """A span's target, its label, and what it tells."""
+    from frostline.probe import paths
+
+    target, equals, label = text.partition("=")
+    try:
+        label, told = paths.split(label)
+    except ValueError as error:
         raise usage(
             "bad-span",
-            f"{text.partition('=')[2]!r} is not a label",
+            f"{text!r}: {error}",
+            "Behind the label write for example batch=len(args[1].requests), a blank before it.",
+        ) from error
+    plain = f"{target}{equals}{label}"
+    if _SPAN.match(target) and (not _SPAN.match(plain) or (told and ";" in text)):
+        raise usage(
+            "bad-span",
+            f"{label!r} is not a label",
             "A label is not empty and holds neither ';' nor '='.",
         )
-    if not _SPAN.match(text):
+    if not _SPAN.match(plain):
         raise usage(
             "bad-span",
             f"{text!r} is not a callable's name",

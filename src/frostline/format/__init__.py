@@ -151,8 +151,8 @@ SPAN_FIELDS = (
     ("label", "I", "name id"),
     ("kind", "H", "SPAN_*"),
     ("flags", "H", "SPAN_FLAG_*"),
-    ("value0", "q", "attribute, meaning by label; -1 if none"),
-    ("value1", "q", "attribute; -1 if none"),
+    ("value0", "q", "a batch size where the flags say so, else the program's own number; -1 if none"),
+    ("value1", "q", "a name id where the flags say so, else the program's own number; -1 if none"),
     ("task", "Q", "id of the asyncio task or of the two-call token, 0 if none"),
 )
 SPAN_SIZE = 64

@@ -36,6 +36,7 @@ HISTORY = (
     (1, "since then: the attach mark's b, 0 before, tells how many objects were tracked"),
     (1, "since then: a freeze that is asked for has an argument, and -2 as a result; POLICY_PAST"),
     (1, "since then: the text key session"),
+    (1, "since then: batch size, stage and name of a span, by bits 2 to 6 of its flags; 0 in older files"),
 )
 
 TEXT_KEYS = (

@@ -11,7 +11,7 @@ import sys
 
 from frostline import probe
 from frostline.format import MARK_REFUSED
-from frostline.probe import presets, wrapping
+from frostline.probe import presets, telling, wrapping
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,4 +75,5 @@ def _wrap(main: object, entry: "tuple[str, str, str, str]") -> None:
     recorder = probe.recorder_of_this_process()
     if recorder is not None:
         _, target, label, item = entry
-        wrapping.place(recorder, main, target, label, 0, item.partition("=")[0].strip())
+        teller = telling.asked(recorder, presets.told_in(item))
+        wrapping.place(recorder, main, target, label, 0, item.partition("=")[0].strip(), teller)

@@ -8,6 +8,7 @@ A target that a version lacks is refused in the recording and nowhere else, so a
 name what only some versions have.
 """
 
+from frostline.probe import paths
 from frostline.probe.imports import PRESET_MODULES
 
 _REQUEST = "request"
@@ -142,6 +143,8 @@ def parse_spans(text: str) -> "list[tuple[str, str, str]]":
 def parse_span(item: str) -> "tuple[str, str, str]":
     """One ``module:qualname[=label]``; the label is the qualified name where none is given.
 
+    Behind a label may stand what a call tells (``paths``), which ``told_in`` returns.
+
     Raises:
         ValueError: saying what is wrong and what was probably meant.
     """
@@ -152,6 +155,10 @@ def parse_span(item: str) -> "tuple[str, str, str]":
     shape = "the form is module:qualname or module:qualname=label"
     if equals and not label:
         raise ValueError(f"span {item!r} has '=' and no label; {shape}")
+    try:
+        label, _ = paths.split(label)
+    except ValueError as error:
+        raise ValueError(f"span {item!r}: {error}") from None
     if not colon:
         before, dot, last = target.strip().rpartition(".")
         meant = f"; for example {before}:{last}, or module:Class.{last} for a method" if dot else ""
@@ -170,3 +177,8 @@ def parse_span(item: str) -> "tuple[str, str, str]":
             hint = "; a module is named by dots, not by its file" if "/" in module else ""
             raise ValueError(f"span {item!r}: {part!r} is not a Python name{hint}; {shape}")
     return module, name, label or name
+
+
+def told_in(item: str) -> "paths.Told":
+    """What a span that ``parse_span`` has taken is to tell beside its time; empty for nothing."""
+    return paths.split(item.partition("=")[2].strip())[1]

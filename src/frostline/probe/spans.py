@@ -17,7 +17,7 @@ from frostline.format import (
     SPAN_SPLIT,
     SPAN_SYNC,
 )
-from frostline.probe import imports, presets
+from frostline.probe import imports, presets, telling
 from frostline.probe.attributes import replacement
 from frostline.probe.callback import OURS
 from frostline.probe.kinds import ModuleType
@@ -47,6 +47,8 @@ _serial = iter(range(1, 1 << 62)).__next__
 #: The last tokens ended, by their number modulo the length: numbers, which the collector ignores.
 _REMEMBERED = 4096
 _ended = [0] * _REMEMBERED
+#: Compared by identity: what a host gives may make anything of ``==``.
+_NO_TEXT = ""
 
 
 def wrap(obj: "Any", name: str, label: "str | None" = None) -> "Handle | Live":
@@ -87,7 +89,9 @@ def preset_arrived(name: str, module: object) -> None:
     recorder = probe.recorder_of_this_process()
     if recorder is not None:
         for target, label in presets.targets_in(name):
-            place(recorder, module, target, label, SPAN_FLAG_PRESET, f"{name}:{target}")
+            whole = f"{name}:{target}"
+            teller = telling.teller(recorder, whole)
+            place(recorder, module, target, label, SPAN_FLAG_PRESET, whole, teller)
 
 
 def spans_arrived(name: str, module: object) -> None:
@@ -101,7 +105,8 @@ def spans_arrived(name: str, module: object) -> None:
             except ValueError as error:
                 mark(recorder, MARK_REFUSED, item.strip(), str(error))
             else:
-                place(recorder, module, target, label, 0, f"{name}:{target}")
+                teller = telling.asked(recorder, presets.told_in(item))
+                place(recorder, module, target, label, 0, f"{name}:{target}", teller)
 
 
 def refuse(item: str, reason: str) -> None:
@@ -126,12 +131,34 @@ def _value(value: object) -> int:
     return int(max(-(1 << 63), min(number, (1 << 63) - 1)))
 
 
+def _told(
+    recorder: "Recorder", batch: object, stage: object, group: object, value0: object, value1: object
+) -> "tuple[int, int, int]":
+    """(flags, value0, value1): a batch size stands in the place of the one number, a name in the other's."""
+    first, second = _value(value0), _value(value1)
+    if batch is None and stage is _NO_TEXT and group is _NO_TEXT:
+        return 0, first, second
+    flags, size, name = telling.values_of(telling.said(recorder, batch, stage, group))
+    return flags, first if size < 0 else size, second if name < 0 else name
+
+
 class Span:
     """A context manager and decorator. One object may be used over and over, nested, by many threads and tasks."""
 
-    __slots__ = ("_key", "_label", "_more", "_recorder", "_start", "value0", "value1")
+    __slots__ = (
+        "_key", "_label", "_more", "_recorder", "_start", "batch", "group", "stage", "value0", "value1",
+    )  # fmt: skip
 
-    def __init__(self, recorder: "Recorder", label: str, value0: object, value1: object) -> None:
+    def __init__(
+        self,
+        recorder: "Recorder",
+        label: str,
+        value0: object,
+        value1: object,
+        batch: object,
+        stage: str,
+        group: str,
+    ) -> None:
         self._recorder = recorder
         self._label = label_id(recorder, label)
         self._start = self._key = 0
@@ -139,6 +166,9 @@ class Span:
         self._more: "dict[int, list[int]] | None" = None
         self.value0 = value0
         self.value1 = value1
+        self.batch = batch
+        self.stage = stage
+        self.group = group
 
     def __enter__(self) -> "Span":
         key = task_id() or _thread.get_ident()
@@ -169,14 +199,17 @@ class Span:
             if own:
                 self._start = 0
         if start:
+            flags, value0, value1 = _told(
+                self._recorder, self.batch, self.stage, self.group, self.value0, self.value1
+            )
             self._recorder.record_span(
                 start,
                 stop,
                 self._label,
                 SPAN_ASYNC if task else SPAN_SYNC,
-                0 if kind is None else SPAN_FLAG_ERROR,
-                _value(self.value0),
-                _value(self.value1),
+                flags if kind is None else flags | SPAN_FLAG_ERROR,
+                value0,
+                value1,
                 task,
             )
 
@@ -209,14 +242,26 @@ class _Off:
 _OFF = _Off()
 
 
-def span(label: str, value0: object = -1, value1: object = -1) -> "Span | _Off":
-    """``with span("step") as s:``, or ``@span("step")`` on a function of any kind.
+def span(
+    label: str,
+    value0: object = -1,
+    value1: object = -1,
+    *,
+    batch: object = None,
+    stage: str = _NO_TEXT,
+    group: str = _NO_TEXT,
+) -> "Span | _Off":
+    """``with span("step", batch=len(requests)) as s:``, or ``@span("step")`` on a function of any kind.
 
-    ``value0`` and ``value1`` are whole numbers of your own (a batch size, a request number);
-    they may be set on ``s`` before the end.
+    The report compares steps with others of the same ``batch`` (a size, a whole number), ``stage``
+    (``prefill``, ``decode``, ``mixed`` or ``empty``; another text is left out) and ``group`` (a name of
+    the program's own, as of a route or a task: each one costs a record that is never dropped, so not
+    one a request, and nothing that a client has sent). ``value0`` and ``value1`` are whole numbers
+    of your own; a batch size takes the first one's place, a group the second's. All of them may be set
+    on ``s`` before the end; on a decorated function they are not recorded.
     """
     recorder = probe.recorder_of_this_process()
-    return _OFF if recorder is None else Span(recorder, label, value0, value1)
+    return _OFF if recorder is None else Span(recorder, label, value0, value1, batch, stage, group)
 
 
 def begin(label: str) -> int:
@@ -227,8 +272,20 @@ def begin(label: str) -> int:
     return _serial() << 96 | label_id(recorder, label) << 64 | monotonic_ns()
 
 
-def end(token: int, value0: object = -1, value1: object = -1, error: bool = False) -> None:
-    """End a span begun by ``begin``. A second end of the same token, or one never made, does nothing."""
+def end(
+    token: int,
+    value0: object = -1,
+    value1: object = -1,
+    error: bool = False,
+    *,
+    batch: object = None,
+    stage: str = _NO_TEXT,
+    group: str = _NO_TEXT,
+) -> None:
+    """End a span begun by ``begin``. A second end of the same token, or one never made, does nothing.
+
+    The others as in ``span``.
+    """
     recorder = probe.recorder_of_this_process()
     if recorder is None or type(token) is not int:
         return
@@ -237,8 +294,9 @@ def end(token: int, value0: object = -1, value1: object = -1, error: bool = Fals
     if not 0 < serial < 1 << 62 or not label or start > stop or _ended[serial % _REMEMBERED] == serial:
         return
     _ended[serial % _REMEMBERED] = serial
-    flags = SPAN_FLAG_ERROR if error else 0
-    recorder.record_span(start, stop, label, SPAN_SPLIT, flags, _value(value0), _value(value1), serial)
+    flags, first, second = _told(recorder, batch, stage, group, value0, value1)
+    flags |= SPAN_FLAG_ERROR if error else 0
+    recorder.record_span(start, stop, label, SPAN_SPLIT, flags, first, second, serial)
 
 
 OURS.add(span.__code__.co_filename)

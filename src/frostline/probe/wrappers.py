@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     Record = Callable[[int, int, int, int, int, int, int, int], None]
+    #: Makes the wrapper of a function, or (the last argument) of a coroutine function, that tells more
+    #: than its time; None where it has nothing for that kind.
+    Teller = Callable[[Callable[..., Any], Record, int, int, bool], Any]
 
 _GENERATOR = 0x20
 _COROUTINE = 0x80
@@ -60,14 +63,21 @@ def code_flags(call: object) -> int:
     return flags if isinstance(flags, int) else 0
 
 
-def timed(call: "Callable[..., Any]", record: "Record", label: int, flags: int) -> "Any":
+def timed(
+    call: "Callable[..., Any]", record: "Record", label: int, flags: int, teller: "Teller | None" = None
+) -> "Any":
     """A function of the same kind as ``call`` that records a span for each call.
 
     It carries the name, documentation, attributes and, through ``__wrapped__``, the
-    signature of ``call``.
+    signature of ``call``. ``teller``: of ``telling``, for what a span is to tell beside its time.
     """
     code = code_flags(call)
-    if code & _ASYNC_GENERATOR:
+    wrapper = None
+    if teller is not None and not code & (_ASYNC_GENERATOR | _GENERATOR):
+        wrapper = teller(call, record, label, flags, bool(code & _COROUTINE))
+    if wrapper is not None:
+        pass
+    elif code & _ASYNC_GENERATOR:
         wrapper = _async_generator(call, record, label, flags)
     elif code & _COROUTINE:
         wrapper = _coroutine(call, record, label, flags)
@@ -124,7 +134,7 @@ def _plain(call: "Callable[..., Any]", record: "Record", label: int, flags: int)
     error = flags | SPAN_FLAG_ERROR
     sync = SPAN_SYNC
     coroutine = CoroutineType
-    finish = _awaited
+    finish = awaited
 
     def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
         start = now()
@@ -153,7 +163,7 @@ def _plain(call: "Callable[..., Any]", record: "Record", label: int, flags: int)
     return wrapper
 
 
-async def _awaited(
+async def awaited(
     inner: "Any",
     start: int,
     record: "Record",

@@ -3,7 +3,7 @@
 from _weakref import ref
 
 import frostline.probe as probe
-from frostline.format import MARK_REFUSED, MARK_WRAPPED
+from frostline.format import MARK_REFUSED, MARK_WRAPPED, SPAN_FLAG_PRESET
 from frostline.probe.attributes import (
     MISSING,
     Rebinding,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from frostline.probe.recorder import Recorder
+    from frostline.probe.wrappers import Teller
 
 #: A name costs a record that is never dropped, so a program that makes a new label for each
 #: request must not fill the recording with them.
@@ -74,19 +75,33 @@ class Handle:
 
 
 INERT = Handle("not recording")
+#: A preset times the requests of this process, so our middleware must not do it once more.
+requests_timed = False
 #: What presets and ``--span`` have wrapped, for the way out: one a target, however often it is called.
 _placed: "list[Handle | Live]" = []
 
 
-def place(recorder: "Recorder", module: object, name: str, label: str, flags: int, target: str) -> None:
+def place(
+    recorder: "Recorder",
+    module: object,
+    name: str,
+    label: str,
+    flags: int,
+    target: str,
+    teller: "Teller | None" = None,
+) -> None:
     """``try_to_wrap`` for what an operator asked for, and not the program: ``undo_placed`` takes it back."""
-    handle = try_to_wrap(recorder, module, name, label, flags, target)
+    global requests_timed
+    handle = try_to_wrap(recorder, module, name, label, flags, target, teller)
     if not handle.reason:
         _placed.append(handle)
+        requests_timed = requests_timed or bool(flags & SPAN_FLAG_PRESET and label == "request")
 
 
 def undo_placed() -> int:
     """Takes out what ``place`` put in. Returns how many stay, built upon by others: silent from now on."""
+    global requests_timed
+    requests_timed = False
     kept = 0
     while _placed:
         kept += not _placed.pop().undo()
@@ -108,7 +123,13 @@ def wrap_callable(owner: "Any", name: str, label: str, flags: int) -> "Handle | 
 
 
 def try_to_wrap(
-    recorder: "Recorder", obj: "Any", name: str, label: str, flags: int, target: str
+    recorder: "Recorder",
+    obj: "Any",
+    name: str,
+    label: str,
+    flags: int,
+    target: str,
+    teller: "Teller | None" = None,
 ) -> "Handle | Live":
     try:
         *path, last = name.split(".")
@@ -118,7 +139,7 @@ def try_to_wrap(
             obj = getattr(obj, part)
         if last.startswith("__") and not last.endswith("__") and isinstance(obj, type):
             last = f"_{obj.__name__.lstrip('_')}{last}"
-        handle = _wrap(recorder, obj, last, label_id(recorder, label), flags)
+        handle = _wrap(recorder, obj, last, label_id(recorder, label), flags, teller)
         mark(recorder, MARK_WRAPPED, target, label)
         return handle
     except Refused as refused:
@@ -129,11 +150,18 @@ def try_to_wrap(
     return Handle(reason)
 
 
-def _wrap(recorder: "Recorder", owner: "Any", name: str, label: int, flags: int) -> "Handle | Live":
+def _wrap(
+    recorder: "Recorder",
+    owner: "Any",
+    name: str,
+    label: int,
+    flags: int,
+    teller: "Teller | None" = None,
+) -> "Handle | Live":
     record = recorder.record_span
 
     def make(call: "Any") -> "Any":
-        return timed(call, record, label, flags)
+        return timed(call, record, label, flags, teller)
 
     known = handle_of(owner, name)
     if known is not None:
@@ -142,7 +170,7 @@ def _wrap(recorder: "Recorder", owner: "Any", name: str, label: int, flags: int)
     if in_class or isinstance(owner, ModuleType):
         raw, base = find(owner, name)
         if _is_callable_object(raw):
-            return _wrap(recorder, raw, "__call__", label, flags)
+            return _wrap(recorder, raw, "__call__", label, flags, teller)
     else:
         raw = _stored(owner, name)
         if raw is MISSING:

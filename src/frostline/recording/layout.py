@@ -77,3 +77,5 @@ SPAN_COLUMNS = (
     ("kind", "u1"),
     ("flags", "u1"),
 )
+#: Of the spans that tell more (``format.told``), else 0: zeroed pages that nobody fills cost nothing.
+SPAN_TOLD = (("batch", "i4"), ("group", "u4"))

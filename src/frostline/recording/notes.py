@@ -50,6 +50,8 @@ class Run:
     cpus: int
     #: What ``--span`` asked for.
     spans: tuple[str, ...] = ()
+    #: Which of several merged sessions it is from, from 0.
+    session: int = 0
 
 
 @dataclass
@@ -57,6 +59,8 @@ class Session:
     """What was read. ``losses`` says what was not."""
 
     path: Path
+    #: Of merged sessions those behind the first.
+    others: list[Path] = field(default_factory=list)
     series: list[Series] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     processes: list[ProcessSeen] = field(default_factory=list)

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from frostline import format as fmt
+from frostline.format import told
 from frostline.recording.account import note_end, note_gaps, note_losses
-from frostline.recording.layout import MARK, PASS, RECORD_SIZE, SPAN_COLUMNS, Array, Int64
+from frostline.recording.layout import MARK, PASS, RECORD_SIZE, SPAN_COLUMNS, SPAN_TOLD, Array, Int64
 from frostline.recording.loss import Losses
 from frostline.recording.model import Mark, Series
 from frostline.recording.segment import Segment, read_segment, records
@@ -67,6 +68,7 @@ def read_series(
     # Pages of an empty array cost nothing until they are filled, so the upper bound is free.
     passes = np.zeros(capacity[fmt.REGION_PASSES], PASS)
     spans = {name: np.empty(capacity[fmt.REGION_SPANS], code) for name, code in SPAN_COLUMNS}
+    spans |= {name: np.zeros(capacity[fmt.REGION_SPANS], code) for name, code in SPAN_TOLD}
     filled = _Filled()
     raw_marks: list[Array] = []
     full: dict[int, int] = {}
@@ -221,6 +223,10 @@ def _add_spans(
         out[name][at:end] = found[name]
     thread = found["thread"]
     out["thread"][at:end] = _thread_indices(threads, thread)
+    for name, flag, value in (("batch", told.FLAG_BATCH, "value0"), ("group", told.FLAG_GROUP, "value1")):
+        which = np.flatnonzero(found["flags"] & flag)
+        if len(which):
+            out[name][at + which] = np.clip(found[value][which], 0, 2**31 - 1)
     filled.spans = end
     return bad
 

@@ -191,6 +191,7 @@ def merge(sessions: list[Session]) -> Session:
         anchors=list(first.anchors),
     )
     offset, error = _offset(first)
+    known = list(first.runs)
     for index, other in enumerate(sessions[1:], start=1):
         other_offset, other_error = _offset(other)
         by = 0
@@ -202,7 +203,10 @@ def merge(sessions: list[Session]) -> Session:
             shift(series, by)
             series.session = index
         merged.series += other.series
-        merged.runs += [run for run in other.runs if run not in merged.runs]
+        merged.others.append(other.path)
+        new = [run for run in other.runs if run not in known]
+        known += new
+        merged.runs += [replace(run, session=index, started=run.started + by) for run in new]
         merged.processes += [
             replace(p, session=index, first_seen=p.first_seen + by, last_seen=p.last_seen + by)
             for p in other.processes

@@ -9,6 +9,7 @@ from frostline.analysis.verdict import milliseconds as ms
 from frostline.report.blocks import Block, Line
 from frostline.report.budgets import budgets
 from frostline.report.freezing import freezing, planned
+from frostline.report.groups import groups
 from frostline.report.idle import gaps
 from frostline.report.passes import explicit, full, generations
 from frostline.report.processes import events, processes, state
@@ -32,6 +33,7 @@ def report(analysis: Analysis) -> Iterator[Block]:
     yield from slow(analysis)
     yield from gaps(analysis)
     yield from requests(analysis)
+    yield from groups(analysis)
     yield from full(analysis)
     yield from explicit(analysis)
     yield from threads(analysis)

@@ -30,6 +30,7 @@ def to_json(analysis: Analysis) -> dict[str, Any]:
         "ranks": ranks_json(analysis.ranks),
         "budgets": [asdict(one) for one in analysis.budgets],
         "missed": [asdict(one) for one in analysis.missed],
+        "grouping": asdict(analysis.grouping),
         "doubts": [asdict(one) for one in analysis.doubts],
         "losses": [asdict(one) for one in analysis.losses],
         "runs": [asdict(run) for run in analysis.runs],
