@@ -31,6 +31,7 @@ ROWS = {
     "follow": True,
     "control": True,
     "freeze": True,
+    "heap": True,
     "soak": False,
     "labelled": False,
     "ablation": False,

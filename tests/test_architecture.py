@@ -15,7 +15,8 @@ ALLOWED: dict[str, set[str]] = {
     "format": set(),
     "probe": {"format", "agent"},
     "policy": {"format", "probe"},
-    "agent": {"format", "probe", "policy"},
+    "agent": {"format", "probe", "policy", "heap"},
+    "heap": {"format", "probe", "policy"},
     "embed": {"format", "policy"},
     "reach": {"format", "errors"},
     "recording": {"format", "errors"},
@@ -27,9 +28,10 @@ ALLOWED: dict[str, set[str]] = {
     "checking": {"errors"},
     "demo": {"errors"},
     "errors": set(),
+    "pytest_plugin": {"heap"},
 }
 #: Loaded in the target: these modules of the standard library and no other, at import or later.
-IN_TARGET = ("probe", "policy", "agent", "format", "embed", "integrations")
+IN_TARGET = ("probe", "policy", "agent", "heap", "format", "embed", "integrations")
 SMALL_LIBRARY = {
     "_interpreters", "_signal", "_struct", "_thread", "_weakref", "_xxsubinterpreters",
     "atexit", "errno", "gc", "mmap", "os", "sys", "time",

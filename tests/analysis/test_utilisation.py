@@ -33,6 +33,13 @@ def test_mmu_is_the_least_share_of_any_window(pairs: list[tuple[int, int]]) -> N
     assert np.allclose(found, [by_definition(pairs, int(window)) for window in windows])
 
 
+@given(st.lists(st.tuples(st.integers(0, LENGTH - 1), st.integers(1, 3)), max_size=20), st.integers(1, 7))
+def test_of_many_pauses_ruling_stretches_out_changes_nothing(pairs: list[tuple[int, int]], bins: int) -> None:
+    windows = np.arange(1, LENGTH + 1)
+    found = mmu(as_union(pairs), 0, LENGTH, windows, bins)
+    assert np.allclose(found, [by_definition(pairs, int(window)) for window in windows])
+
+
 @given(intervals)
 def test_bmu_never_falls_and_is_at_most_mmu(pairs: list[tuple[int, int]]) -> None:
     windows = np.arange(1, LENGTH + 20)

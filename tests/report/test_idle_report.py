@@ -14,7 +14,8 @@ from frostline.report import plain, report, to_json, write_csv
 from frostline.report.html.figures import figures
 from tests.analysis.test_idle import analysed, collecting, front_end, in_stalls, rank
 from tests.report.test_html import unpack
-from tests.report.test_machine import keys, rows
+from tests.report.test_machine import keys
+from tests.report.test_tables import rows
 from tests.report.test_text import on_a_terminal
 from tests.synthetic import MS
 
@@ -85,7 +86,7 @@ def test_tables(tmp_path: Path) -> None:
     )  # fmt: skip
     readme = (tmp_path / "csv" / "README.md").read_text()
     for name in names:
-        assert f"**{name}**" in readme
+        assert f"## {name}" in readme
         for column in rows(tmp_path / "csv" / name)[0]:
             assert f"`{column}`" in readme, (name, column)
 

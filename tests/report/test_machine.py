@@ -1,8 +1,7 @@
-"""JSON, CSV, the generated format documentation, and the command."""
+"""JSON, the generated format documentation, and the command."""
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import subprocess
@@ -14,10 +13,9 @@ from click.testing import CliRunner
 
 from frostline.analysis import analyse
 from frostline.commands.report import report as command
-from frostline.errors import FrostlineError
 from frostline.format.describe import describe
 from frostline.recording import read_session
-from frostline.report import to_json, write_csv
+from frostline.report import to_json
 from tests.report.test_text import server
 from tests.synthetic import MS, Process
 
@@ -56,47 +54,6 @@ def test_the_json_says_what_the_text_says(tmp_path: Path) -> None:
 def test_docs_format_is_what_the_tables_say() -> None:
     """Regenerate it with ``python -m frostline.format.describe > docs/format.md``."""
     assert (DOCS / "format.md").read_text() == describe()
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def test_tables(tmp_path: Path) -> None:
-    analysis = server(tmp_path / "s")
-    written = {path.name for path in write_csv(analysis, tmp_path / "csv" / "deep")}
-    tables = {"runs.csv", "gc_events.csv", "freezes.csv", "long_calls.csv", "steps_001-4711.csv"}
-    tables |= {"gaps.csv", "gap_buckets.csv", "gap_causes.csv"}
-    assert written == {"README.md", *tables}
-    folder = tmp_path / "csv" / "deep"
-    (run,) = rows(folder / "runs.csv")
-    assert (run["run"], run["process"], run["passes"], run["spans"]) == (
-        "001-4711",
-        "EngineCore dp0 (pid 4711)",
-        "3",
-        "103",
-    )
-    passes = rows(folder / "gc_events.csv")
-    assert [row["pause_ms"] for row in passes] == ["80.000000"] * 3
-    assert {row["kind"] for row in passes} == {"automatic"}
-    steps = rows(folder / "steps_001-4711.csv")
-    assert len(steps) == 103
-    assert sum(float(row["in_passes_ms"]) for row in steps) == pytest.approx(240)
-    long = rows(folder / "long_calls.csv")
-    assert [row["explained"] for row in long] == ["1"] * 3
-    readme = (folder / "README.md").read_text()
-    for name in ("runs.csv", "gc_events.csv", "long_calls.csv", "steps_001-4711.csv"):
-        for column in rows(folder / name)[0]:
-            assert f"`{column}`" in readme or column in ("threshold1", "threshold2"), (name, column)
-
-
-def test_tables_that_cannot_be_written_are_an_error(tmp_path: Path) -> None:
-    analysis = server(tmp_path / "s")
-    (tmp_path / "file").write_text("")
-    with pytest.raises(FrostlineError) as caught:
-        write_csv(analysis, tmp_path / "file" / "x")
-    assert caught.value.slug == "csv-unwritable"
 
 
 # --- the command ----------------------------------------------------------------------

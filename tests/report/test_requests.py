@@ -110,7 +110,7 @@ def test_one_row_a_request(session: Analysis, tmp_path: Path) -> None:
     with (tmp_path / "csv" / "requests.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     header = list(rows[0])
-    readme = (tmp_path / "csv" / "README.md").read_text().split("**requests.csv**")[1]
+    readme = (tmp_path / "csv" / "README.md").read_text().split("## requests.csv")[1]
     assert all(f"`{name}`" in readme for name in header)
     first, failed, last = rows[0], rows[16], rows[17]
     assert first["file"] == "'=cmd" and first["status"] == "ok" and "\x1b" not in failed["status"]

@@ -21,7 +21,9 @@ from frostline.probe.writer import Series
 _WORD = layout.WORD
 _SIGN = 1 << 63
 #: What may start a pass.
-_COLLECTING = (layout.OP_COLLECT, layout.OP_TUNE, layout.OP_BOUNDARY, layout.OP_POLICY, layout.OP_DETACH)
+_COLLECTING = (
+    layout.OP_COLLECT, layout.OP_TUNE, layout.OP_BOUNDARY, layout.OP_POLICY, layout.OP_DETACH, request.OP_LOOK,
+)  # fmt: skip
 
 #: How long a walk of the heap is put off at most, so that others do theirs meanwhile.
 _LONGEST_MS = 60_000
@@ -101,6 +103,8 @@ def _perform(recorder: Recorder, series: Series) -> "tuple[int, int]":
             return layout.REPLY_DONE, 0 if count is None else count
         if operation == layout.OP_POLICY:
             return _policy(series, arguments)
+        if operation == request.OP_LOOK:
+            return _look(series, arguments)
     except Exception as error:
         if not is_ours(error):
             raise
@@ -133,6 +137,23 @@ def _policy(series: Series, arguments: "list[int]") -> "tuple[int, int]":
         late.catch_up(engine.in_force() != before, ended == 1)
     _write_text(series, engine.in_force())
     return layout.REPLY_DONE, late.standing()
+
+
+def _look(series: Series, arguments: "list[int]") -> "tuple[int, int]":
+    """A look at the heap, for as long as that takes: the caller has said that it may."""
+    length, checksum, _ = arguments
+    if not 0 < length <= request.TEXT_SIZE:
+        return layout.REPLY_REFUSED, 0
+    given = series.first.mapping[request.TEXT : request.TEXT + length]
+    if request.checksum(given) != checksum:
+        return layout.REPLY_BUSY, 0
+    from frostline.agent import looking
+
+    try:
+        return layout.REPLY_DONE, looking.look(series.first.path, given.decode())
+    except ValueError as error:
+        _write_text(series, str(error))
+        return layout.REPLY_REFUSED, 0
 
 
 def _write_text(series: Series, text: str) -> None:

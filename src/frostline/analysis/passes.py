@@ -18,6 +18,8 @@ EXPLICIT = "explicit"
 FROSTLINE = "Frostline"
 UNSEEN = "explicit, caller unseen"
 UNKNOWN = "unknown"
+#: What ``kind_codes`` numbers.
+KINDS = (AUTOMATIC, EXPLICIT, FROSTLINE, UNSEEN, UNKNOWN)
 
 
 def pauses_of(series: Series, parent: HeapModel | None = None) -> Pauses:
@@ -81,6 +83,16 @@ def kind_of(series: Series, pauses: Pauses, i: int) -> str:
     if pauses.automatic[i]:
         return AUTOMATIC
     return UNSEEN if series.passes["threshold0"][i] >= 0 else UNKNOWN
+
+
+def kind_codes(series: Series, pauses: Pauses) -> Array:
+    """``kind_of`` of every pass, as indices into KINDS."""
+    flags = series.passes["flags"]
+    codes: Array = np.where(series.passes["threshold0"] >= 0, KINDS.index(UNSEEN), KINDS.index(UNKNOWN))
+    codes[pauses.automatic] = KINDS.index(AUTOMATIC)
+    codes[(flags & fmt.PASS_EXPLICIT) != 0] = KINDS.index(EXPLICIT)
+    codes[(flags & fmt.PASS_FROSTLINE) != 0] = KINDS.index(FROSTLINE)
+    return codes
 
 
 def pass_text(series: Series, pauses: Pauses, i: int) -> str:

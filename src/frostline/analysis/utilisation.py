@@ -38,7 +38,11 @@ class Curve:
         return float(self.bmu[i])
 
 
-def mmu(pauses: Union, start: int, stop: int, windows: Int64) -> Float64:
+#: Of more pauses than twice this, stretches in which no window can be the worst are ruled out first.
+BINS = 8_192
+
+
+def mmu(pauses: Union, start: int, stop: int, windows: Int64, bins: int = BINS) -> Float64:
     """MMU of each window length, exactly.
 
     The part of a window that pauses fill changes only in slope as the window slides, so its maximum
@@ -54,14 +58,41 @@ def mmu(pauses: Union, start: int, stop: int, windows: Int64) -> Float64:
         Shares from 0 to 1; NaN where ``stop - start`` is shorter than the window.
     """
     found = np.full(len(windows), np.nan)
+    inside = np.minimum(pauses.stop, stop) - np.maximum(pauses.start, start)
+    longest = int(inside.max()) if len(inside) else 0
     for i, window in enumerate(windows.tolist()):
         if window > stop - start:
             continue
-        begins = np.concatenate((pauses.start, pauses.stop - window, np.array([start, stop - window])))
-        begins = np.clip(begins, start, stop - window)
-        paused = int(pauses.overlap(begins, begins + window).max())
+        within = window <= longest
+        paused = window if within else _most_paused(pauses, start, stop - window, window, bins)
         found[i] = (window - paused) / window
     return found
+
+
+def _most_paused(pauses: Union, low: int, high: int, window: int, bins: int) -> int:
+    """The most that pauses fill of any window that begins from ``low`` to ``high``."""
+    if len(pauses.start) <= 2 * bins:
+        begins = np.concatenate((pauses.start, pauses.stop - window, np.array([low, high])))
+        begins = np.clip(begins, low, high)
+        return int(pauses.overlap(begins, begins + window).max())
+    edges = low + np.rint(np.linspace(0, high - low, bins + 1)).astype(np.int64)
+    before, after = pauses.covered_until(edges), pauses.covered_until(edges + window)
+    most = int((after - before).max())
+    # No window that begins between two edges holds more than all from the one to the other's end.
+    open_ = np.flatnonzero(after[1:] - before[:-1] > most)
+    begins = np.concatenate(
+        [_between(at, edges[open_], edges[open_ + 1]) for at in (pauses.start, pauses.stop - window)]
+    )
+    return max(most, int(pauses.overlap(begins, begins + window).max(initial=0)))
+
+
+def _between(values: Int64, low: Int64, high: Int64) -> Int64:
+    """Those of the rising values that lie in one of the stretches, ends included."""
+    steps = np.zeros(len(values) + 1, np.int64)
+    np.add.at(steps, np.searchsorted(values, low, "left"), 1)
+    np.add.at(steps, np.searchsorted(values, high, "right"), -1)
+    chosen: Int64 = values[np.cumsum(steps[:-1]) > 0]
+    return chosen
 
 
 def curve(pauses: Union, start: int, stop: int, windows: Int64 = WINDOWS) -> Curve:

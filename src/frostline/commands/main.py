@@ -49,6 +49,9 @@ COMMANDS = {
     "collect": ("frostline.commands.collect", "Run a collection in every process of a live server."),
     "tune": ("frostline.commands.tune", "Set the collector's thresholds there."),
     "policy": ("frostline.commands.policy", "Put a policy in force there, or say which one is."),
+    "census": ("frostline.commands.census", "Count what the tracked heap of a live server is made of."),
+    "cycles": ("frostline.commands.cycles", "Name the cycles that feed the collector in a live server."),
+    "why-alive": ("frostline.commands.why_alive", "Say who holds the objects of a class there."),
     "ping": ("frostline.commands.ping", "Say which of them answer, and which do not and why."),
     "check": ("frostline.commands.check", "Check that every process of your source applies the policy."),
     "doctor": ("frostline.commands.doctor", "Check that this interpreter, environment and machine are fit."),
@@ -164,7 +167,7 @@ def _dispatch(arguments: list[str]) -> int:
                 return None
             module = importlib.import_module(COMMANDS[cmd_name][0])
             _loaded()
-            found: click.Command = getattr(module, cmd_name)
+            found: click.Command = getattr(module, cmd_name.replace("-", "_"))
             return found
 
         def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

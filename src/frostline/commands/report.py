@@ -19,8 +19,9 @@ from frostline.recording import Session, merge, newest_session, read_session
 from frostline.recording.requests import FORMATS, read_requests
 from frostline.recording.session import Progress
 from frostline.report import report as text_report
-from frostline.report import to_json, write, write_csv
+from frostline.report import to_json, write, write_csv, write_parquet
 from frostline.report.html import to_html
+from frostline.report.toparquet import arrow
 
 
 def _finite(_: click.Context, parameter: click.Parameter, value: float) -> float:
@@ -47,6 +48,13 @@ class Named(click.Path):
     type=Named(path_type=Path),
     metavar="DIR",
     help="Write tables into DIR.",
+)
+@click.option(
+    "--parquet",
+    "parquet_folder",
+    type=Named(path_type=Path),
+    metavar="DIR",
+    help="Write the same tables into DIR, with typed columns (needs frostline[parquet]).",
 )
 @click.option(
     "--html",
@@ -88,6 +96,7 @@ def report(
     sessions: tuple[Path, ...],
     as_json: bool,
     csv_folder: Path | None,
+    parquet_folder: Path | None,
     html_file: Path | None,
     long_factor: float,
     long_ms: float,
@@ -98,6 +107,8 @@ def report(
 
     Works while the session is being recorded.
     """
+    if parquet_folder is not None:
+        arrow()  # what is missing is said before the work, not after it
     runs = [run for path in request_files for run in read_requests(path, requests_format or "")]
     analysis = analysed(sessions, Options(long_factor=long_factor, long_floor=int(long_ms * 1e6)))
     if runs:
@@ -105,6 +116,9 @@ def report(
     if csv_folder is not None:
         written = write_csv(analysis, csv_folder)
         click.echo(f"{len(written)} files in {csv_folder}", err=True)
+    if parquet_folder is not None:
+        written = write_parquet(analysis, parquet_folder)
+        click.echo(f"{len(written)} files in {parquet_folder}", err=True)
     if html_file is not None:
         html_file.write_text(to_html(analysis), encoding="utf-8")
         click.echo(f"report: {html_file}", err=True)

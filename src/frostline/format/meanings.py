@@ -23,6 +23,7 @@ from frostline.format import (
     REPLY_REFUSED,
     REPLY_UNKNOWN,
 )
+from frostline.format.request import OP_LOOK
 
 #: One line a version: what changed, and why.
 HISTORY = (
@@ -89,6 +90,13 @@ OPS = (
         "puts the policy in force that the text of the request names; arg0 = its bytes, 0 to ask which one is,"
         " arg1 = their checksum, arg2 = 1 if start-up has ended. The text of the reply is the policy in force,"
         " or why it is refused; result = POLICY_*",
+    ),
+    (
+        OP_LOOK,
+        "look",
+        "a census, or the cycles of one saved pass, or who holds an object, as the text of the request says;"
+        " arg0 = its bytes, arg1 = their checksum. result = bytes of the answer, a JSON file beside the first"
+        " segment, whose name ends in .look and which the caller takes away",
     ),
     (OP_DETACH, "detach", "everything of ours is taken out, and the process lives on; result = DETACH_*"),
 )

@@ -1,4 +1,4 @@
-"""The text of a request (OP_POLICY): where it stands, and what tells a torn one. No I/O, no imports.
+"""The text of a request (OP_POLICY, OP_LOOK): where it stands, and what tells a torn one. No I/O, no imports.
 
 Apart from the rest of the layout, since few targets ever need it.
 """
@@ -6,6 +6,14 @@ Apart from the rest of the layout, since few targets ever need it.
 #: Between the live words and the text area of segment 0.
 TEXT = 768
 TEXT_SIZE = 256
+
+#: A look at the heap: arg0 = bytes of the text, arg1 = their checksum. The text is a LOOK_* and its settings.
+OP_LOOK = 9
+LOOK_CENSUS, LOOK_CYCLES, LOOK_WHY = "census", "cycles", "why"
+#: What a look found stands beside the first segment under this name, until the caller takes it.
+LOOK_SUFFIX = ".look"
+#: Text of a refusal: work is in flight, and the look would stop it.
+LOOK_SERVING = "serving"
 
 
 def checksum(text: bytes) -> int:

@@ -9,7 +9,7 @@ from frostline.errors import FrostlineError
 
 #: Packages that run in a target. Nothing else goes into the fallback folder: a numpy of ours
 #: there would shadow the target's.
-IN_TARGET = ("format", "probe", "policy", "agent", "embed", "integrations")
+IN_TARGET = ("format", "probe", "policy", "agent", "heap", "embed", "integrations")
 PREFIX = "FROSTLINE_"
 BOOT = "boot"
 #: Settings that are the program's own: its name, and the flags of ``frostline.add_arguments``.

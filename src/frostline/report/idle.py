@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from typing import Any
 
-from frostline.analysis import Analysis, ProcessReport
+from frostline.analysis import Analysis
 from frostline.analysis.gaps import BUCKETS, COVERS, SHIFTS
 from frostline.analysis.ranks import CONSISTENT, SUPPLY, Consistent, LongGap, Rank
 from frostline.analysis.verdict import milliseconds as ms
@@ -23,24 +23,6 @@ SHOWN_ALIKE = 4
 _KINDS = {CONSISTENT: "consistent with a pass", SUPPLY: "supply"}
 #: Arrays with one entry a gap, which JSON leaves out.
 _ARRAYS = {"start", "stop", "kind", "by"}
-
-README = """
-**gaps.csv**: one row a gap between two steps of a rank (a process that runs steps). `run`;
-`process`; `start_s`, `stop_s`, `length_ms`; `kind` supply (no request was in flight), consistent with
-a pass, or unexplained; `with` the processes whose passes it is consistent with, the rank itself
-included; `generations` of those passes, in the same order.
-
-**gap_buckets.csv**: the same by length. `run`, `process`; `low_ms`, `high_ms` the bucket (no `high_ms`
-in the last); `count` gaps and `total_ms` their length; `explained`, `explained_ms` those that are
-consistent with a pass; `supply`, `supply_ms`, empty where requests were not recorded.
-
-**gap_causes.csv**: what a rank's gaps are consistent with. `run`, `process`; `passes_of` the process
-whose passes they are, `its_own` 1 if it is the rank itself; `gaps`, `total_ms`; `share` of the rank's
-gap time without supply gaps; `by_chance` share of circular shifts that cover as much; `claimed` 0
-where that is too many: then those gaps are unexplained; `passes`, `gen0`, `gen1`, `gen2` how many
-passes; `longest_ms` of them; `objects_walked` (estimated unless the interpreter said so), empty if
-unknown; `objects_reclaimed`; `through` the ranks whose gaps lie between; `clock_error_ms`.
-"""
 
 
 def gaps(analysis: Analysis) -> Iterator[Block]:
@@ -225,82 +207,68 @@ def _left_out(value: object) -> set[str]:
 Rows = Iterable[tuple[object, ...]]
 
 
-def tables(analysis: Analysis, runs: list[str]) -> list[tuple[str, tuple[str, ...], Rows]]:
-    """(file, columns, rows) of the tables of gaps; none where there is no rank."""
-    if not analysis.ranks:
-        return []
+def ranks_of(analysis: Analysis, runs: list[str]) -> list[tuple[str, Rank]]:
+    """(name of the run in the tables, rank) of each rank."""
     by_process = {(p.session, p.pid, p.name): i for i, p in enumerate(analysis.processes)}
-    mine = [(runs[by_process[rank.session, rank.pid, rank.process]], rank) for rank in analysis.ranks]
-    gap = ("run", "process", "start_s", "stop_s", "length_ms", "kind", "with", "generations")
-    bucket = (
-        "run", "process", "low_ms", "high_ms", "count", "total_ms", "explained", "explained_ms", "supply",
-        "supply_ms",
-    )  # fmt: skip
-    cause = (
-        "run", "process", "passes_of", "its_own", "gaps", "total_ms", "share", "by_chance", "claimed",
-        "passes", "gen0", "gen1", "gen2", "longest_ms", "objects_walked", "objects_reclaimed", "through",
-        "clock_error_ms",
-    )  # fmt: skip
+    return [(runs[by_process[rank.session, rank.pid, rank.process]], rank) for rank in analysis.ranks]
+
+
+def gap_rows(analysis: Analysis, ranks: list[tuple[str, Rank]]) -> Rows:
     named = {(p.session, p.name): p for p in analysis.processes}
-    return [
-        ("gaps.csv", gap, (row for run, rank in mine for row in _gap_rows(analysis, named, run, rank))),
-        ("gap_buckets.csv", bucket, (row for run, rank in mine for row in _bucket_rows(run, rank))),
-        ("gap_causes.csv", cause, (row for run, rank in mine for row in _cause_rows(run, rank))),
-    ]
+    for run, rank in ranks:
+        claimed = [one for one in rank.consistent if one.claimed]
+        generations = [named[one.session, one.process].series.passes["generation"] for one in claimed]
+        columns = (rank.start.tolist(), rank.stop.tolist(), rank.kind.tolist())
+        for i, (start, stop, kind) in enumerate(zip(*columns, strict=True)):
+            held = [(one, of) for one, of in zip(claimed, generations, strict=True) if one.by[i] >= 0]
+            yield (
+                run,
+                cell(rank.process),
+                start - analysis.start,
+                stop - analysis.start,
+                stop - start,
+                _KINDS.get(kind, "unexplained"),
+                cell("; ".join(one.process for one, _ in held)),
+                "; ".join(str(int(of[one.by[i]])) for one, of in held),
+            )
 
 
-def _gap_rows(analysis: Analysis, named: dict[tuple[int, str], ProcessReport], run: str, rank: Rank) -> Rows:
-    claimed = [one for one in rank.consistent if one.claimed]
-    generations = [named[one.session, one.process].series.passes["generation"] for one in claimed]
-    columns = (rank.start.tolist(), rank.stop.tolist(), rank.kind.tolist())
-    for i, (start, stop, kind) in enumerate(zip(*columns, strict=True)):
-        held = [(one, of) for one, of in zip(claimed, generations, strict=True) if one.by[i] >= 0]
-        yield (
-            run,
-            cell(rank.process),
-            f"{(start - analysis.start) / 1e9:.9f}",
-            f"{(stop - analysis.start) / 1e9:.9f}",
-            f"{(stop - start) / 1e6:.6f}",
-            _KINDS.get(kind, "unexplained"),
-            cell("; ".join(one.process for one, _ in held)),
-            "; ".join(str(int(of[one.by[i]])) for one, of in held),
-        )
-
-
-def _bucket_rows(run: str, rank: Rank) -> Rows:
-    for one in rank.buckets:
+def bucket_rows(ranks: list[tuple[str, Rank]]) -> Rows:
+    for run, rank in ranks:
         known = rank.supply is not None
-        yield (
-            run,
-            cell(rank.process),
-            f"{max(one.low, rank.floor) / 1e6:.6f}",
-            f"{one.high / 1e6:.6f}" if one.high else "",
-            one.count,
-            f"{one.total / 1e6:.6f}",
-            one.explained,
-            f"{one.explained_total / 1e6:.6f}",
-            one.supply if known else "",
-            f"{one.supply_total / 1e6:.6f}" if known else "",
-        )
+        for one in rank.buckets:
+            yield (
+                run,
+                cell(rank.process),
+                max(one.low, rank.floor),
+                one.high or None,
+                one.count,
+                one.total,
+                one.explained,
+                one.explained_total,
+                one.supply if known else None,
+                one.supply_total if known else None,
+            )
 
 
-def _cause_rows(run: str, rank: Rank) -> Rows:
-    for one in rank.consistent:
-        yield (
-            run,
-            cell(rank.process),
-            cell(one.process),
-            int(one.own),
-            one.gaps,
-            f"{one.total / 1e6:.6f}",
-            f"{one.share:.6f}",
-            f"{one.by_chance:.6f}",
-            int(one.claimed),
-            one.passes,
-            *one.generations,
-            f"{one.longest / 1e6:.6f}",
-            "" if one.walked.value is None else one.walked.value,
-            one.reclaimed,
-            cell("; ".join(one.via)),
-            f"{one.clock_error / 1e6:.6f}",
-        )
+def cause_rows(ranks: list[tuple[str, Rank]]) -> Rows:
+    for run, rank in ranks:
+        for one in rank.consistent:
+            yield (
+                run,
+                cell(rank.process),
+                cell(one.process),
+                one.own,
+                one.gaps,
+                one.total,
+                one.share,
+                one.by_chance,
+                one.claimed,
+                one.passes,
+                *one.generations,
+                one.longest,
+                one.walked.value,
+                one.reclaimed,
+                cell("; ".join(one.via)),
+                one.clock_error,
+            )

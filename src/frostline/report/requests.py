@@ -1,8 +1,8 @@
-"""Requests of load clients in the report: text, JSON and CSV."""
+"""Requests of load clients in the report: text, JSON and the rows of a table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -131,23 +131,15 @@ def _measure_json(measure: Measure) -> dict[str, Any]:
     return data
 
 
-def requests_table(analysis: Analysis, runs: list[str]) -> tuple[tuple[str, ...], Iterable[Iterable[object]]]:
-    """Header and rows of ``requests.csv``; ``runs`` are the names of the processes in the other tables."""
-    header = (
-        "file", "intended_s", "sent_s", "first_s", "last_s", "status", "response_ms", "service_ms", "ttft_ms",
-        "tpot_ms", "tokens", "in_passes_ms", "touched", "run", "in_its_passes_ms",
-    )  # fmt: skip
-    return header, _rows(analysis, runs)
-
-
-def _rows(analysis: Analysis, runs: list[str]) -> Iterator[tuple[object, ...]]:
+def requests_rows(analysis: Analysis, runs: list[str]) -> Iterator[tuple[object, ...]]:
+    """Rows of ``requests.csv``; ``runs`` are the names of the processes in the other tables."""
     zero = analysis.start
 
-    def at(time: int) -> str:
-        return f"{(time - zero) / 1e9:.9f}" if time >= 0 else ""
+    def at(time: int) -> int | None:
+        return time - zero if time >= 0 else None
 
-    def took(begin: int, end: int) -> str:
-        return f"{(end - begin) / 1e6:.6f}" if begin >= 0 and end >= 0 else ""
+    def took(begin: int, end: int) -> int | None:
+        return end - begin if begin >= 0 and end >= 0 else None
 
     for report in analysis.requests:
         c = report.columns
@@ -158,7 +150,6 @@ def _rows(analysis: Analysis, runs: list[str]) -> Iterator[tuple[object, ...]]:
             status, intended, sent, first, last, tokens, response, touched, inside, most, its = row
             ok = status == "ok"
             counted = response != NEVER
-            tpot = f"{(last - first) / (tokens - 1) / 1e6:.6f}" if ok and tokens > 1 and first >= 0 else ""
             yield (
                 name,
                 at(intended),
@@ -166,13 +157,13 @@ def _rows(analysis: Analysis, runs: list[str]) -> Iterator[tuple[object, ...]]:
                 at(first),
                 at(last),
                 cell(status),
-                f"{response / 1e6:.6f}" if counted else "",
-                took(sent, intended + response) if counted else "",
+                response if counted else None,
+                took(sent, intended + response) if counted else None,
                 took(intended, first),
-                tpot,
-                tokens if tokens >= 0 else "",
-                f"{inside / 1e6:.6f}",
-                int(touched),
-                runs[most] if most >= 0 else "",
-                f"{its / 1e6:.6f}" if most >= 0 else "",
+                round((last - first) / (tokens - 1)) if ok and tokens > 1 and first >= 0 else None,
+                tokens if tokens >= 0 else None,
+                inside,
+                touched,
+                runs[most] if most >= 0 else None,
+                its if most >= 0 else None,
             )

@@ -1,313 +1,201 @@
-"""Tables for people (B7): runs, passes, freezes, steps and slow steps, with a README of the columns."""
+"""Tables for people (B7): runs, passes, freezes, steps and slow steps, in pieces, for any form of file."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from frostline.analysis import Analysis, ProcessReport
-from frostline.analysis.attributes import attributes_of
-from frostline.analysis.passes import kind_of
-from frostline.errors import FrostlineError
-from frostline.format.told import STAGES
-from frostline.report.groups import HEADER as GROUPS_HEADER
-from frostline.report.groups import README as GROUPS_README
-from frostline.report.groups import group_rows
-from frostline.report.idle import README as GAPS_README
-from frostline.report.idle import tables as gap_tables
-from frostline.report.requests import requests_table
+from frostline.analysis.passes import KINDS, kind_codes
+from frostline.recording import Series
+from frostline.recording.layout import Array, Int64
+from frostline.report import schema as columns
+from frostline.report.idle import bucket_rows, cause_rows, gap_rows, ranks_of
+from frostline.report.requests import requests_rows
 from frostline.report.safe import cell
+from frostline.report.schema import Schema
 from frostline.report.words import verdict_of
 
-_CHUNK = 100_000
-_KINDS = {1: "sync", 2: "async", 3: "generator", 4: "split"}
-
-README = (
-    """# Tables of a Frostline session
-
-One *run* is one recorded process (more precisely one interpreter of it). Times ending in `_s` are
-seconds since the first record of the session, `_ms` are milliseconds. An empty cell is unknown.
-
-**runs.csv**: one row a run. `run` its name in the other files; `pid`, `interpreter`; `process`
-name; `python`; `policy`; `start_s`, `stop_s`; `closed` 1 after an orderly end; `passes`, `spans`,
-`lost_passes`, `lost_spans`; `longest_ms` longest pause; `paused_ms` all pauses;
-`freeze_count_attach`, `freeze_count_close` as the interpreter counts (375 at attach is CPython
-3.12's own); `thresholds`; `command`; `launch` the number of the start of the server that it belongs to,
-as the report numbers its runs; `launch_offset` that start's median step time over the others' (1.031 is
-3.1 % slower), empty where they share no steps.
-
-**gc_events.csv**: one row a pass of the collector. `run`; `start_s`, `stop_s` the pause as the
-process felt it; `pause_ms`; `pass_ms` the pass without other tools' callbacks; `callbacks_ms`
-those; `generation`; `kind` automatic, explicit, Frostline, or explicit with an unseen caller;
-`collected`, `uncollectable`; `walked` objects and `walked_exact` 1 if the interpreter said so, 0 if
-estimated; `thread` native id; `count0`, `count1`, `count2` and `threshold0` to `threshold2` at the
-start; `trigger` file and line that were interrupted (full passes): the trigger, not the cause.
-
-**freezes.csv**: one row each time that a heap was frozen, thawed, or walked whole by Frostline. `run`;
-`at_s`; `what` freeze, thaw or walk; `why` of a freeze: boundary, boundary again, moved (the line of
-`follow`), whole heap, periodic, asked (on the live process), program; `where` the program's line;
-`objects` frozen since the start where they were counted, of a walk those that it kept; `garbage` why
-garbage may be among them; `in_flight` requests open then, where that was told; `took_ms` and
-`reclaimed` of a walk.
-
-**steps_<run>.csv**: one row a span. `label`; `kind` sync, async, generator, split (begin and end
-were two calls); `start_s`, `stop_s`, `duration_ms`; `error` 1 if it ended by an exception;
-`in_passes_ms` how much of it the process's own pauses cover; `stage`, `batch` size and `group`, its
-own or of the spans with it; `self_ms` without the spans directly in it, empty where others ran between.
-"""
-    + GROUPS_README
-    + """
-**long_calls.csv**: the slow steps, with and without an overlap. `run`, `process`, `label`, `kind`,
-`start_s`, `duration_ms`, `compared_with_ms` the label's median; `in_passes_ms`; `passes` how many
-overlap it; `explained` 1 if they cover half of the excess; `nested` 1 inside another slow step of
-its thread; `verdict`; `longest_pass`.
-
-**requests.csv**, where `--requests` gave files: one row a request of a load client in the recorded
-time. `file` and which run of it; `intended_s` when it was meant to be sent, `sent_s`, `first_s` first
-chunk of text, `last_s`; `status` ok, timeout, cut (the client ended before the answer), or the error;
-`response_ms` from intended, a failure at its deadline (empty where the file says none); `service_ms`
-from sent; `ttft_ms` from intended; `tpot_ms`; `tokens`; `in_passes_ms` how much of it the passes of
-all processes cover; `touched` 1 if a full pass, or a pause over 5 ms, of any process meets it;
-`run` the process whose passes take most of it, and `in_its_passes_ms`. That they lie in it is no
-proof that they made it longer.
-"""
-)
+#: Rows of a piece: ten million steps never stand in memory as Python objects.
+PIECE = 200_000
+_SPAN_KINDS = ("", "sync", "async", "generator", "split")
 
 
-def write_csv(analysis: Analysis, folder: Path) -> list[Path]:
-    """Writes the tables into ``folder``, which is made if need be, and says which files it wrote.
+@dataclass(frozen=True)
+class Coded:
+    """Texts of a column by number: ``texts[codes[i]]``; an empty text is unknown."""
 
-    Raises:
-        FrostlineError: the folder cannot be written to.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        runs = [_run_name(i, process) for i, process in enumerate(analysis.processes)]
-        written = [_readme(folder)]
-        written.append(_runs(analysis, runs, folder))
-        written.append(_events(analysis, runs, folder))
-        written.append(_freezes(analysis, runs, folder))
-        written.append(_long_calls(analysis, runs, folder))
-        written += [_write(folder / name, head, rows) for name, head, rows in gap_tables(analysis, runs)]
-        if analysis.grouping.tells:
-            written.append(_write(folder / "groups.csv", GROUPS_HEADER, group_rows(analysis)))
-        for run, process in zip(runs, analysis.processes, strict=True):
-            if len(process.series.spans.get("start", ())):
-                written.append(_steps(analysis, run, process, folder))
-        if analysis.requests:
-            written.append(_write(folder / "requests.csv", *requests_table(analysis, runs)))
-    except OSError as error:
-        raise FrostlineError(
-            "csv-unwritable",
-            f"cannot write {error.filename or folder}: {error.strerror}",
-            "give --csv a folder that can be written to",
-        ) from error
-    return written
+    codes: Array
+    texts: Sequence[str]
 
 
-def _run_name(index: int, process: ProcessReport) -> str:
-    return f"{index + 1:03d}-{process.pid}"
+@dataclass(frozen=True)
+class Known:
+    """Numbers of a column, of which some are unknown."""
+
+    values: Array
+    known: Array
 
 
-def _readme(folder: Path) -> Path:
-    path = folder / "README.md"
-    path.write_text(README + GAPS_README, encoding="utf-8")
-    return path
+#: A column of a piece: an array, or a list in which None is unknown. Instants are ns since the
+#: session's start, lengths ns.
+Values = Array | Coded | Known | Sequence[object]
+Piece = Mapping[str, Values]
 
 
-def _write(path: Path, header: tuple[str, ...], rows: Iterable[Iterable[object]]) -> Path:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        writer.writerows(rows)
-    return path
+@dataclass(frozen=True)
+class Rows:
+    """One table: the name of its file without ending, what its columns are, and its rows."""
+
+    file: str
+    schema: Schema
+    pieces: Iterable[Piece]
 
 
-def _runs(analysis: Analysis, runs: list[str], folder: Path) -> Path:
-    header = (
-        "run", "pid", "interpreter", "process", "python", "policy", "start_s", "stop_s", "closed", "passes",
-        "spans", "lost_passes", "lost_spans", "longest_ms", "paused_ms", "freeze_count_attach",
-        "freeze_count_close", "thresholds", "command", "launch", "launch_offset",
-    )  # fmt: skip
+def tables(analysis: Analysis) -> Iterator[Rows]:
+    """Every table of an analysis. A piece is made when it is asked for."""
+    runs = [f"{i + 1:03d}-{process.pid}" for i, process in enumerate(analysis.processes)]
+    pairs = list(zip(runs, analysis.processes, strict=True))
     zero = analysis.start
-    rows = []
-    launches = analysis.grouping.run_of
-    if len(launches) != len(runs):  # of a cut analysis
-        launches = (1,) * len(runs)
-    offsets = {one.run: one.ratio for one in analysis.grouping.offsets}
-    for run, p, launch in zip(runs, analysis.processes, launches, strict=True):
-        attach, close = p.at_attach, p.at_close
-        thresholds = attach.thresholds if attach else None
-        rows.append(
-            (
-                run,
-                p.pid,
-                p.interpreter,
-                cell(p.name),
-                p.python,
-                cell(p.policy),
-                f"{(p.start - zero) / 1e9:.6f}",
-                f"{(p.stop - zero) / 1e9:.6f}",
-                int(p.closed),
-                len(p.series.passes),
-                len(p.series.spans.get("start", ())),
-                p.lost_passes,
-                p.lost_spans,
-                f"{p.longest / 1e6:.6f}",
-                f"{p.pause_total / 1e6:.6f}",
-                "" if attach is None or attach.frozen is None else attach.frozen,
-                "" if close is None or close.frozen is None else close.frozen,
-                " ".join(map(str, thresholds)) if thresholds else "",
-                cell(" ".join(p.command)),
-                launch,
-                f"{ratio:.6f}" if (ratio := offsets.get(launch)) is not None else "",
-            )
-        )
-    return _write(folder / "runs.csv", header, rows)
+    yield _of_rows(columns.RUNS, (_run(run, process, zero) for run, process in pairs))
+    yield Rows("gc_events", columns.GC_EVENTS, _events(pairs, zero))
+    yield _of_rows(columns.FREEZES, _freezes(pairs, zero))
+    yield _of_rows(columns.LONG_CALLS, _long_calls(pairs, analysis))
+    if analysis.ranks:
+        ranks = ranks_of(analysis, runs)
+        yield _of_rows(columns.GAPS, gap_rows(analysis, ranks))
+        yield _of_rows(columns.GAP_BUCKETS, bucket_rows(ranks))
+        yield _of_rows(columns.GAP_CAUSES, cause_rows(ranks))
+    for run, process in pairs:
+        if len(process.series.spans.get("start", ())):
+            yield Rows(columns.STEPS.file.replace("<run>", run), columns.STEPS, _steps(process, zero))
+    if analysis.requests:
+        yield _of_rows(columns.REQUESTS, requests_rows(analysis, runs))
 
 
-def _events(analysis: Analysis, runs: list[str], folder: Path) -> Path:
-    header = (
-        "run", "start_s", "stop_s", "pause_ms", "pass_ms", "callbacks_ms", "generation", "kind", "collected",
-        "uncollectable", "walked", "walked_exact", "thread", "count0", "count1", "count2", "threshold0",
-        "threshold1", "threshold2", "trigger",
-    )  # fmt: skip
-
-    def rows() -> Iterable[tuple[object, ...]]:
-        zero = analysis.start
-        for run, process in zip(runs, analysis.processes, strict=True):
-            series = process.series
-            pauses = process.pauses
-            for i, row in enumerate(series.passes):
-                start, stop = int(pauses.start[i]), int(pauses.stop[i])
-                known = pauses.heap.walked[i] >= 0
-                file = series.name(int(row["trigger_file"]))
-                yield (
-                    run,
-                    f"{(start - zero) / 1e9:.9f}",
-                    f"{(stop - zero) / 1e9:.9f}",
-                    f"{(stop - start) / 1e6:.6f}",
-                    f"{int(pauses.alone[i]) / 1e6:.6f}",
-                    f"{int(pauses.others[i]) / 1e6:.6f}",
-                    row["generation"],
-                    kind_of(series, pauses, i),
-                    row["collected"],
-                    row["uncollectable"],
-                    int(pauses.heap.walked[i]) if known else "",
-                    int(pauses.heap.exact[i]) if known else "",
-                    row["tid"],
-                    row["count0"],
-                    row["count1"],
-                    row["count2"],
-                    row["threshold0"],
-                    row["threshold1"],
-                    row["threshold2"],
-                    cell(f"{file}:{int(row['trigger_line'])}") if file else "",
-                )
-
-    return _write(folder / "gc_events.csv", header, rows())
+def _of_rows(schema: Schema, rows: Iterable[tuple[object, ...]]) -> Rows:
+    """A table of few rows, each a tuple in the order of the columns; times in ns, None is unknown."""
+    every = list(rows)
+    names = [column.name for column in schema.columns]
+    by_column = zip(*every, strict=True) if every else ((),) * len(names)
+    return Rows(schema.file, schema, (dict(zip(names, by_column, strict=True)),))
 
 
-def _freezes(analysis: Analysis, runs: list[str], folder: Path) -> Path:
-    header = (
-        "run",
-        "at_s",
-        "what",
-        "why",
-        "where",
-        "objects",
-        "garbage",
-        "in_flight",
-        "took_ms",
-        "reclaimed",
+def _run(run: str, p: ProcessReport, zero: int) -> tuple[object, ...]:
+    attach, close = p.at_attach, p.at_close
+    thresholds = attach.thresholds if attach else None
+    return (
+        run,
+        p.pid,
+        p.interpreter,
+        cell(p.name),
+        p.python,
+        cell(p.policy),
+        p.start - zero,
+        p.stop - zero,
+        p.closed,
+        len(p.series.passes),
+        len(p.series.spans.get("start", ())),
+        p.lost_passes,
+        p.lost_spans,
+        p.longest,
+        p.pause_total,
+        attach.frozen if attach else None,
+        close.frozen if close else None,
+        " ".join(map(str, thresholds)) if thresholds else None,
+        cell(" ".join(p.command)),
     )
-    rows: list[tuple[object, ...]] = []
-    for run, process in zip(runs, analysis.processes, strict=True):
+
+
+def _events(pairs: list[tuple[str, ProcessReport]], zero: int) -> Iterator[Piece]:
+    for run, process in pairs:
+        series, pauses = process.series, process.pauses
+        kinds = kind_codes(series, pauses)
+        for at in range(0, len(series.passes), PIECE):
+            here = slice(at, at + PIECE)
+            passes = series.passes[here]
+            walked = pauses.heap.walked[here]
+            known = walked >= 0
+            yield {
+                "run": Coded(np.zeros(len(passes), np.int32), (run,)),
+                "start_s": pauses.start[here] - zero,
+                "stop_s": pauses.stop[here] - zero,
+                "pause_ms": pauses.length[here],
+                "pass_ms": pauses.alone[here],
+                "callbacks_ms": pauses.others[here],
+                "kind": Coded(kinds[here], KINDS),
+                "walked": Known(walked, known),
+                "walked_exact": Known(pauses.heap.exact[here], known),
+                "thread": passes["tid"],
+                "trigger": _triggers(series, passes),
+                **{name: passes[name] for name in _AS_RECORDED},
+            }
+
+
+#: Columns of a pass that the recording holds by the same name.
+_AS_RECORDED = (
+    "generation", "collected", "uncollectable", "count0", "count1", "count2",
+    "threshold0", "threshold1", "threshold2",
+)  # fmt: skip
+
+
+def _triggers(series: Series, passes: Array) -> Coded:
+    where: Int64 = passes["trigger_file"].astype(np.int64) << 32 | passes["trigger_line"]
+    where[passes["trigger_file"] == 0] = 0
+    places, codes = np.unique(where, return_inverse=True)
+    texts = [cell(f"{series.name(p >> 32)}:{p & 0xFFFFFFFF}") if p else "" for p in places.tolist()]
+    return Coded(codes, texts)
+
+
+def _freezes(pairs: list[tuple[str, ProcessReport]], zero: int) -> Iterator[tuple[object, ...]]:
+    for run, process in pairs:
         mine: list[tuple[int, tuple[object, ...]]] = []
         for f in process.frozen.freezes:
-            counted = "" if f.objects is None else f.objects
-            open_ = "" if f.in_flight is None else f.in_flight
-            mine.append((f.time, ("freeze", f.why, cell(f.where), counted, f.garbage, open_, "", "")))
-        mine += [(at, ("thaw", *[""] * 7)) for at in process.frozen.thaws]
+            row = ("freeze", f.why, cell(f.where), f.objects, f.garbage, f.in_flight, None, None)
+            mine.append((f.time, row))
+        mine += [(at, ("thaw", *[None] * 7)) for at in process.frozen.thaws]
         for walk in process.frozen.walks:
             why = "boundary" if walk.boundary else "planned"
-            took = f"{walk.took / 1e6:.6f}"
-            mine.append((walk.time, ("walk", why, "", walk.kept, "", "", took, walk.reclaimed)))
+            mine.append((walk.time, ("walk", why, None, walk.kept, None, None, walk.took, walk.reclaimed)))
         mine.sort(key=lambda one: one[0])
-        rows += [(run, f"{(at - analysis.start) / 1e9:.6f}", *row) for at, row in mine]
-    return _write(folder / "freezes.csv", header, rows)
+        yield from ((run, at - zero, *row) for at, row in mine)
 
 
-def _steps(analysis: Analysis, run: str, process: ProcessReport, folder: Path) -> Path:
-    header = (
-        "label", "kind", "start_s", "stop_s", "duration_ms", "error", "in_passes_ms", "stage", "batch",
-        "group", "self_ms",
-    )  # fmt: skip
-    series = process.series
-    spans = series.spans
+def _steps(process: ProcessReport, zero: int) -> Iterator[Piece]:
+    spans = process.series.spans
     union = process.pauses.union
-    told = attributes_of(series)
-    groups = [cell(name) for name in told.names]
-    own = np.full(len(spans["start"]), -1, np.int64)
-    own[told.tree.which] = told.tree.own
-
-    def rows() -> Iterable[tuple[object, ...]]:
-        zero = analysis.start
-        names: dict[int, str] = {}
-        for at in range(0, len(spans["start"]), _CHUNK):
-            part = {name: column[at : at + _CHUNK] for name, column in spans.items()}
-            covered = union.overlap(part["start"], part["stop"])
-            columns = [part[name].tolist() for name in ("label", "kind", "start", "stop", "flags")]
-            more = (told.stage, told.batch, told.name, own)
-            columns += [covered.tolist(), *(column[at : at + _CHUNK].tolist() for column in more)]
-            for label, kind, start, stop, flags, inside, stage, batch, group, alone in zip(
-                *columns, strict=True
-            ):
-                name = names.get(label)
-                if name is None:
-                    name = names[label] = cell(series.name(label))
-                yield (
-                    name,
-                    _KINDS.get(kind, kind),
-                    f"{(start - zero) / 1e9:.9f}",
-                    f"{(stop - zero) / 1e9:.9f}",
-                    f"{(stop - start) / 1e6:.6f}",
-                    flags & 1,
-                    f"{inside / 1e6:.6f}",
-                    STAGES[stage],
-                    batch if batch >= 0 else "",
-                    groups[group],
-                    f"{alone / 1e6:.6f}" if alone >= 0 else "",
-                )
-
-    return _write(folder / f"steps_{run}.csv", header, rows())
+    for at in range(0, len(spans["start"]), PIECE):
+        part = {name: column[at : at + PIECE] for name, column in spans.items()}
+        labels, codes = np.unique(part["label"], return_inverse=True)
+        start, stop = part["start"], part["stop"]
+        yield {
+            "label": Coded(codes, [cell(process.series.name(label)) for label in labels.tolist()]),
+            "kind": Coded(part["kind"], _SPAN_KINDS),
+            "start_s": start - zero,
+            "stop_s": stop - zero,
+            "duration_ms": stop - start,
+            "error": part["flags"] & 1,
+            "in_passes_ms": union.overlap(start, stop),
+        }
 
 
-def _long_calls(analysis: Analysis, runs: list[str], folder: Path) -> Path:
-    header = (
-        "run", "process", "label", "kind", "start_s", "duration_ms", "compared_with_ms", "in_passes_ms",
-        "passes", "explained", "nested", "verdict", "longest_pass",
-    )  # fmt: skip
-    rows = [
-        (
-            run,
-            cell(step.process),
-            cell(step.label),
-            _KINDS.get(step.kind, step.kind),
-            f"{(step.start - analysis.start) / 1e9:.9f}",
-            f"{step.duration / 1e6:.6f}",
-            f"{step.baseline / 1e6:.6f}",
-            f"{step.overlap / 1e6:.6f}",
-            step.passes,
-            int(step.explained),
-            int(step.nested),
-            cell(verdict_of(step, analysis.options.long_floor)),
-            cell(step.pass_text),
-        )
-        for run, process in zip(runs, analysis.processes, strict=True)
-        for step in sorted(process.long_steps, key=lambda step: step.start)
-    ]
-    return _write(folder / "long_calls.csv", header, rows)
+def _long_calls(pairs: list[tuple[str, ProcessReport]], analysis: Analysis) -> Iterator[tuple[object, ...]]:
+    for run, process in pairs:
+        for step in sorted(process.long_steps, key=lambda step: step.start):
+            yield (
+                run,
+                cell(step.process),
+                cell(step.label),
+                _SPAN_KINDS[step.kind],
+                step.start - analysis.start,
+                step.duration,
+                step.baseline,
+                step.overlap,
+                step.passes,
+                step.explained,
+                step.nested,
+                cell(verdict_of(step, analysis.options.long_floor)),
+                cell(step.pass_text),
+            )

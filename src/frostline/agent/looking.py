@@ -1,0 +1,87 @@
+"""A look at the heap that somebody asked for: runs it, and leaves the answer in a file beside the segment.
+
+The file is made anew (O_EXCL, mode 0600) in the folder of the live segments, which is the user's alone; what
+a caller that died has left there is taken away by the next look.
+"""
+
+import os
+
+from frostline.format import request
+from frostline.heap import plain
+from frostline.policy import moments
+
+_OPEN = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def look(segment: str, text: str) -> int:
+    """Does what ``text`` says and returns the bytes of the answer.
+
+    Args:
+        segment: path of the process's first segment.
+        text: ``census [budget=SECONDS] [paths=0]``, ``cycles [generation=N]``, or ``why MODULE:QUALNAME``;
+            ``serving=1`` behind it: also while requests are in flight.
+
+    Raises:
+        ValueError: it is none of these, or refused; the text says why.
+    """
+    what, *rest = text.split(" ")
+    settings = dict(part.partition("=")[::2] for part in rest if "=" in part)
+    if settings.get("serving") != "1" and moments.in_flight():
+        raise ValueError(f"{request.LOOK_SERVING}: {moments.in_flight()} requests are in flight")
+    if what == request.LOOK_CENSUS:
+        found = _census(settings)
+    elif what == request.LOOK_CYCLES:
+        found = _cycles(settings)
+    elif what == request.LOOK_WHY and rest:
+        found = _why(rest[0])
+    else:
+        raise ValueError(f"no look {what!r}")
+    data = plain.dumps({"look": what, "pid": os.getpid(), **found}).encode("utf-8", "replace")
+    path = segment + request.LOOK_SUFFIX
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    descriptor = os.open(path, _OPEN, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+    finally:
+        os.close(descriptor)
+    return len(data)
+
+
+def _number(settings: "dict[str, str]", name: str, otherwise: float, most: float) -> float:
+    text = settings.get(name, "")
+    if not text:
+        return otherwise
+    value = float(text)
+    if not 0 <= value <= most:  # also what is no number
+        raise ValueError(f"{name}={text} is out of range")
+    return value
+
+
+def _census(settings: "dict[str, str]") -> "dict[str, object]":
+    from frostline.heap import census
+
+    budget = _number(settings, "budget", 0.0, 3600.0)
+    return census.as_plain(census.take(budget, paths=settings.get("paths") != "0"))
+
+
+def _cycles(settings: "dict[str, str]") -> "dict[str, object]":
+    from frostline.heap import cycles, saved
+
+    generation = int(_number(settings, "generation", 2, 2))
+    garbage = saved.saved_pass(generation)
+    if garbage.busy:
+        raise ValueError("a pass was running: ask again")
+    told = cycles.cycles_of(garbage)
+    freed = saved.let_go(garbage, generation)
+    return cycles.as_plain(told) | {"generation": generation, "freed_in": freed}
+
+
+def _why(name: str) -> "dict[str, object]":
+    from frostline.heap import alive
+
+    return alive.as_plain(alive.holders(name))

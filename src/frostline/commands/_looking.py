@@ -1,0 +1,89 @@
+"""What the commands share that look into heaps: options, progress, and where answers are kept."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from frostline.errors import FrostlineError
+from frostline.reach import asking, looking
+from frostline.reach.looking import Look
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def options(function: F) -> F:
+    """The arguments that they all take: ``where``, ``tree``, ``seconds``, ``serving``, ``as_json``,
+    ``save``."""
+    for add in (
+        click.option("--json", "as_json", is_flag=True, help="For programs."),
+        click.option(
+            "--save",
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="Keep what was found, as JSON.",
+        ),
+        click.option(
+            "--serving", is_flag=True, help="Also where requests are in flight: they wait while it looks."
+        ),
+        click.option(
+            "--wait",
+            "seconds",
+            type=click.FloatRange(min=0.1, max=3600.0),
+            default=60.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="How long each process is waited for.",
+        ),
+        click.option("--tree", is_flag=True, help="With a PID: its descendants as well."),
+        click.argument("where", required=False, metavar="[SESSION|PID]"),
+    ):
+        function = add(function)
+    return function
+
+
+def look(
+    text: str, where: str | None, tree: bool, seconds: float, serving: bool, save: Path | None
+) -> list[Look]:
+    """Asks every process meant, says which one is being asked, and keeps the answers where that is wanted."""
+    targets = asking.targets(where, tree)
+    found: list[Look] = []
+    shown = sys.stderr.isatty()
+
+    def told(target: asking.Target) -> None:
+        if shown:
+            click.echo(f"\r\x1b[K{len(found) + 1} of {len(targets)}: {target.name}", nl=False, err=True)
+
+    for one in looking.looks(targets, text + (" serving=1" if serving else ""), seconds, told):
+        found.append(one)
+    if shown:
+        click.echo("\r\x1b[K", nl=False, err=True)
+    if save is not None:
+        try:
+            save.write_text(json.dumps(as_rows(found), indent=1), encoding="utf-8")
+        except OSError as error:
+            raise FrostlineError(
+                "save-unwritable", f"cannot write {save}: {error.strerror}", "Give --save a file that can be."
+            ) from error
+    return found
+
+
+def as_rows(found: list[Look]) -> list[dict[str, Any]]:
+    """The answers, one a process; ``why_not`` where there is none."""
+    return [
+        {"process": one.target.name, "asked": one.target.pid, "why_not": one.why_not, **(one.found or {})}
+        for one in found
+    ]
+
+
+def silent(found: list[Look]) -> int:
+    """Says who did not answer and why; the exit code."""
+    missing = [one for one in found if one.found is None]
+    for one in missing:
+        click.echo(f"{one.target.pid}  {one.target.name}: NOT LOOKED AT: {one.why_not}")
+    return 1 if missing else 0

@@ -1,0 +1,73 @@
+"""``frostline census``: what the tracked heap of a live server is made of."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from frostline.commands import _looking
+from frostline.errors import FrostlineError
+from frostline.report import write
+from frostline.report.heap import census as shown
+
+
+@click.command(short_help="Count what the tracked heap of a live server is made of.")
+@_looking.options
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0.0, max=3600.0),
+    default=0.0,
+    metavar="SECONDS",
+    help="Sample a heap that would take longer; 0 counts it all.",
+)
+@click.option(
+    "--since",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="What has grown since a census that --save kept.",
+)
+@click.option("--no-paths", is_flag=True, help="Do not look for where the largest containers hang.")
+def census(
+    where: str | None,
+    tree: bool,
+    seconds: float,
+    serving: bool,
+    save: Path | None,
+    as_json: bool,
+    budget: float,
+    since: Path | None,
+    no_paths: bool,
+) -> int:
+    """Count the objects that the collector tracks in every live process of SESSION (the newest), or of PID:
+    by type and generation, with the slots that a full pass walks, and the largest containers with where
+    they hang. Objects that are frozen are counted, not seen: look before the freeze.
+
+    It STOPS each process, one after the other, for about a second where there are a million objects:
+    --budget bounds that. A process
+    with requests in flight is left alone, unless --serving.
+    """
+    before = _earlier(since) if since is not None else {}
+    text = f"census budget={budget:g} paths={int(not no_paths)}"
+    found = _looking.look(text, where, tree, seconds, serving, save)
+    if as_json:
+        click.echo(json.dumps(_looking.as_rows(found), indent=1))
+        return int(any(one.found is None for one in found))
+    rows = [
+        (one.target.name, one.found, before.get(one.target.pid)) for one in found if one.found is not None
+    ]
+    write(shown(rows), sys.stdout)
+    return _looking.silent(found)
+
+
+def _earlier(path: Path) -> dict[int, dict[str, Any]]:
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        return {int(row["asked"]): row for row in rows if "rows" in row}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise FrostlineError(
+            "no-census", f"{path} is no census", "Keep one by `frostline census --save FILE`."
+        ) from error

@@ -1,0 +1,40 @@
+"""``frostline why-alive``: who holds objects that should be gone."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from frostline.commands import _looking
+from frostline.report import write
+from frostline.report.heap import alive as shown
+
+
+@click.command(name="why-alive", short_help="Say who holds the objects of a class in a live server.")
+@click.argument("name", metavar="MODULE:CLASS")
+@_looking.options
+def why_alive(
+    name: str,
+    where: str | None,
+    tree: bool,
+    seconds: float,
+    serving: bool,
+    save: Path | None,
+    as_json: bool,
+) -> int:
+    """Count the live objects of MODULE:CLASS in every live process of SESSION (the newest), or of PID, and
+    follow the first few back to the module, the thread's frame or the cache that holds them.
+
+    What is reachable is no matter for the collector: no pass frees it. It STOPS each process, one after
+    the other, for
+    some 30 ms a million objects and step of the way.
+    """
+    found = _looking.look(f"why {name}", where, tree, seconds, serving, save)
+    if as_json:
+        click.echo(json.dumps(_looking.as_rows(found), indent=1))
+    else:
+        write(shown([(one.target.name, one.found) for one in found if one.found is not None]), sys.stdout)
+    return _looking.silent(found) if not as_json else int(any(one.found is None for one in found))

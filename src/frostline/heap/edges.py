@@ -1,0 +1,317 @@
+"""By what one object refers to another, and how an object is named in a line of text.
+
+Runs over garbage that the collector has saved, in the program's own process, so nothing of the
+program's may run: no ``__repr__``, no ``__eq__``, no ``__getattr__``, no property, and no ``isinstance``,
+which
+asks an object for its ``__class__``; types have a metaclass, which may compare and hash as it likes. What
+a slot or a
+getter of the interpreter hands out is compared by identity.
+"""
+
+import sys
+
+from frostline.probe.kinds import (
+    CodeType,
+    CoroutineType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import CellType, FrameType, TracebackType
+    from typing import Any
+
+
+def _kinds() -> "tuple[type, ...]":
+    """The types of cells, frames, tracebacks, generators, and what a class's ``__dict__`` is got by."""
+
+    def outer() -> "Iterator[object]":
+        yield lambda: outer
+
+    made = outer()
+    inner = next(made)
+    assert isinstance(inner, FunctionType) and inner.__closure__
+    cell, frame, generator = type(inner.__closure__[0]), type(sys._getframe()), type(made)
+    del made
+    try:
+        raise ZeroDivisionError
+    except ZeroDivisionError as error:
+        traceback = type(error.__traceback__)
+
+    async def asynchronous() -> "object":
+        yield None
+
+    class _Plain:
+        pass
+
+    return cell, frame, traceback, generator, type(asynchronous()), type(_Plain.__dict__["__dict__"])
+
+
+Cell, Frame, Traceback, Generator, AsyncGenerator, GetSet = _kinds()
+_MODULE_DICT: object = vars(ModuleType)["__dict__"]
+#: id of the type -> its attributes for frame, what it waits for, and code.
+_RUNS = {
+    id(Generator): ("gi_frame", "gi_yieldfrom", "gi_code"),
+    id(CoroutineType): ("cr_frame", "cr_await", "cr_code"),
+    id(AsyncGenerator): ("ag_frame", "ag_await", "ag_code"),
+}
+#: Names that getters of the interpreter's and the standard library's C types answer to. Read only on types
+#: that are not written in Python.
+_GETTERS = (
+    "__self__", "__func__", "__wrapped__", "__dict__", "func", "args", "keywords", "__callback__", "fget",
+    "fset", "fdel", "__name__", "__qualname__", "__module__", "__doc__", "__traceback__", "__context__",
+    "__cause__", "tb_frame", "tb_next", "f_back", "f_code", "f_trace", "cell_contents", "__closure__",
+    "__defaults__", "__kwdefaults__", "__annotations__", "__globals__", "__code__", "__builtins__",
+    "__mro__", "__bases__", "__base__", "_coro", "_exception", "_loop", "_fut_waiter", "_source_traceback",
+    "_context", "_result", "default_factory", "_objects", "__origin__", "__args__", "obj", "__objclass__",
+    "__thisclass__", "__self_class__",
+)  # fmt: skip
+
+
+def edge(holder: object, held: object) -> str:
+    """How ``holder`` refers to ``held``: ``.name``, ``[key]``, ``cell name``; empty where that is not
+    known."""
+    kind = type(holder)
+    if kind is dict:
+        return _key(holder, held)  # type: ignore[arg-type]
+    if kind is list or kind is tuple:
+        return _place(holder, held)  # type: ignore[arg-type]
+    if kind is set or kind is frozenset:
+        return "{...}"
+    if kind is FunctionType:
+        return _of_function(holder, held)  # type: ignore[arg-type]
+    if kind is Frame:
+        return _local(holder, held) or _getter(holder, held)  # type: ignore[arg-type]
+    if id(kind) in _RUNS:
+        frame_name, waits, _ = _RUNS[id(kind)]
+        frame = getattr(holder, frame_name)
+        if frame is held:
+            return ""
+        if frame is not None and (name := _local(frame, held)):
+            return name
+        return f".{waits}" if getattr(holder, waits, None) is held else ""
+    if issubclass(kind, type):
+        return _of_class(holder, held)  # type: ignore[arg-type]
+    name = _slot(holder, held)
+    if name:
+        return name
+    owned = own_dict(holder)
+    if owned is held:
+        return ".__dict__"
+    if owned is not None and (name := _key(owned, held)):
+        return f".__dict__{name}"
+    name = _getter(holder, held)
+    if name:
+        return name
+    # A subclass of a container.
+    if issubclass(kind, dict):
+        return _key(holder, held)  # type: ignore[arg-type]
+    if issubclass(kind, (list, tuple)):
+        return _place(holder, held)  # type: ignore[arg-type]
+    return ".__class__" if kind is held else ""
+
+
+def own_dict(one: object) -> "dict[str, object] | None":
+    """An object's ``__dict__``, unless its class makes something of its own of that word."""
+    for cls in mro(type(one)):
+        found = type.__dict__["__dict__"].__get__(cls).get("__dict__")
+        if found is not None:
+            if type(found) is not GetSet:
+                return None
+            value = found.__get__(one)  # type: ignore[attr-defined]
+            return value if type(value) is dict else None
+    return None
+
+
+def names_of(module: "ModuleType") -> "dict[str, object]":
+    """A module's globals, past what a subclass may have made of ``__dict__``."""
+    return _MODULE_DICT.__get__(module)  # type: ignore[no-any-return, attr-defined]
+
+
+def mro(kind: type) -> "tuple[type, ...]":
+    """A type's bases in order, past what a metaclass may have made of the word."""
+    return type.__dict__["__mro__"].__get__(kind)  # type: ignore[no-any-return]
+
+
+def _key(holder: "dict[Any, Any]", held: object) -> str:
+    for key, value in dict.items(holder):
+        if value is held:
+            return f"[{word(key)}]"
+        if key is held:
+            return "{key}"
+    return ""
+
+
+def _place(holder: "list[object] | tuple[object, ...]", held: object) -> str:
+    base = list if issubclass(type(holder), list) else tuple
+    for i in range(base.__len__(holder)):  # type: ignore[arg-type]
+        if base.__getitem__(holder, i) is held:  # type: ignore[index]
+            return f"[{i}]"
+    return ""
+
+
+def _of_function(holder: "FunctionType", held: object) -> str:
+    if holder.__closure__ is held:
+        return ".__closure__"
+    for name, cell in zip(holder.__code__.co_freevars, holder.__closure__ or (), strict=False):
+        if cell is held:
+            return f"cell {name}"
+    if holder.__dict__ is held:
+        return ".__dict__"
+    return _getter(holder, held)
+
+
+def _local(frame: "FrameType", held: object) -> str:
+    """The local variable of a frame that holds ``held``, itself or in a cell."""
+    for name, value in dict(frame.f_locals).items():
+        if value is held or (type(held) is Cell and contents(held) is value):  # type: ignore[arg-type]
+            return f"variable {name}"
+    return ""
+
+
+def _of_class(holder: type, held: object) -> str:
+    if mro(holder) is held:
+        return ".__mro__"
+    for name, value in type.__dict__["__dict__"].__get__(holder).items():
+        if value is held:
+            return f".{name}"
+    return _getter(holder, held)
+
+
+def _slot(holder: object, held: object) -> str:
+    for cls in mro(type(holder)):
+        for name, member in type.__dict__["__dict__"].__get__(cls).items():
+            if type(member) is MemberDescriptorType:
+                try:
+                    if member.__get__(holder) is held:
+                        return f".{name}"
+                except AttributeError:
+                    continue
+    return ""
+
+
+def _getter(holder: object, held: object) -> str:
+    """By the interpreter's own getters: only what types written in C define."""
+    for cls in mro(type(holder)):
+        if heap_type(cls) and module_of(cls) not in _C_MODULES:
+            continue
+        names = type.__dict__["__dict__"].__get__(cls)
+        for name in _GETTERS:
+            if name in names and type(names[name]) in (GetSet, MemberDescriptorType):
+                try:
+                    if names[name].__get__(holder) is held:
+                        return f".{name}"
+                except Exception:
+                    continue
+    return ""
+
+
+#: Types of these stand between a program's own objects; a cycle is not named by them.
+PLUMBING = ("functools", "_asyncio", "weakref", "types")
+#: Heap types that are written in C all the same.
+_C_MODULES = (
+    "functools",
+    "_asyncio",
+    "_ctypes",
+    "_functools",
+    "_weakref",
+    "weakref",
+    "_thread",
+    "itertools",
+    "collections",
+)
+
+
+def contents(cell: "CellType") -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+def word(key: object) -> str:
+    """A key in words: only those that cannot run code of the program's or be long."""
+    if type(key) is str:
+        return repr(key if len(key) <= 40 else key[:37] + "...")
+    if type(key) is int or key is None or type(key) is bool:
+        return repr(key)[:40]
+    return f"<{type(key).__name__}>"
+
+
+def place(code: "CodeType", line: int = 0) -> str:
+    name = code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
+    return f"{name}:{line or code.co_firstlineno}"
+
+
+def code_of(one: object) -> "CodeType | None":
+    """The code that an object runs, where it has one: it tells one closure from another."""
+    kind = type(one)
+    if kind is FunctionType:
+        return one.__code__  # type: ignore[attr-defined, no-any-return]
+    if kind is MethodType:
+        return code_of(one.__func__)  # type: ignore[attr-defined]
+    if kind is Frame:
+        return one.f_code  # type: ignore[attr-defined, no-any-return]
+    if kind is Traceback:
+        return one.tb_frame.f_code  # type: ignore[attr-defined, no-any-return]
+    if id(kind) in _RUNS:
+        return getattr(one, _RUNS[id(kind)][2])  # type: ignore[no-any-return]
+    return None
+
+
+def runs(kind: type) -> bool:
+    """Whether it is the type of generators, coroutines or asynchronous generators."""
+    return id(kind) in _RUNS
+
+
+def node(one: object) -> str:
+    """An object in a few words, with file and line where it has code."""
+    kind = type(one)
+    if kind is FunctionType:
+        code: CodeType = one.__code__  # type: ignore[attr-defined]
+        return f"function {code.co_name} ({place(code)})"
+    if kind is MethodType:
+        name = getattr(one.__func__, "__name__", "")  # type: ignore[attr-defined]
+        return f"method {name}" if type(name) is str else "method"
+    if kind is Frame:
+        frame: FrameType = one  # type: ignore[assignment]
+        return f"frame of {frame.f_code.co_name} ({place(frame.f_code, frame.f_lineno or 0)})"
+    if kind is Traceback:
+        trace: TracebackType = one  # type: ignore[assignment]
+        return f"traceback ({place(trace.tb_frame.f_code, trace.tb_lineno)})"
+    if id(kind) in _RUNS:
+        what = (
+            "generator" if kind is Generator else "coroutine" if kind is CoroutineType else "async generator"
+        )
+        ran = code_of(one)
+        assert ran is not None
+        return f"{what} {ran.co_name} ({place(ran)})"
+    if kind is Cell:
+        return "cell"
+    if issubclass(kind, type):
+        return f"class {named(one)}"  # type: ignore[arg-type]
+    if kind is ModuleType:
+        return "module"
+    return named(kind)
+
+
+def heap_type(kind: type) -> bool:
+    """Whether a type was made at run time: by a class statement, or by a C module of the newer kind."""
+    return bool(type.__dict__["__flags__"].__get__(kind) & (1 << 9))
+
+
+def module_of(kind: type) -> str:
+    """The module that a type says it is of; empty where that is no text."""
+    module = type.__dict__["__module__"].__get__(kind)
+    return module if type(module) is str else ""
+
+
+def named(kind: type) -> str:
+    """A type's name, with its module unless that is the interpreter's or the program's own file."""
+    module = module_of(kind)
+    name = type.__dict__["__qualname__"].__get__(kind).replace("<locals>.", "")
+    return name if module in ("builtins", "__main__", "") else f"{module}.{name}"

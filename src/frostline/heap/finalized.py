@@ -1,0 +1,110 @@
+"""Cycles that their own finalizers break: a pass frees them before they could be saved.
+
+A suspended generator or coroutine is closed by the pass that finds it dead, an object with ``__del__`` may
+cut
+its own cycle; such garbage never reaches ``gc.garbage``, and the pass does not even count it. So they are
+looked for *before* the
+pass: what is suspended or has a finalizer, and is on a cycle of its own. Those that are gone
+after it were freed so.
+"""
+
+import _weakref
+import gc
+import sys
+import time
+
+from frostline.heap import edges
+from frostline.heap.graph import Index
+from frostline.probe.kinds import FunctionType, ModuleType
+
+#: Seconds spent on looking; objects passed on the way from one of them back to itself.
+BUDGET = 0.5
+NEAR = 400
+
+
+class Suspects:
+    """What may be freed by its own finalizer in the next pass. ``unseen``: not looked at, the time was up."""
+
+    __slots__ = ("_found", "unseen")
+
+    def __init__(self) -> None:
+        #: (id, weak reference, the cycle's objects in words)
+        self._found: list[tuple[int, object, tuple[str, ...], tuple[str, str]]] = []
+        self.unseen = 0
+
+    def gone(self, saved: Index) -> "list[tuple[tuple[str, ...], tuple[str, str]]]":
+        """The cycles of those that the pass has freed; ``saved``: ids of what it has kept."""
+        return [
+            (words, pattern)
+            for number, reference, words, pattern in self._found
+            if reference() is None and number not in saved  # type: ignore[operator]
+        ]
+
+
+def suspects(generation: int) -> Suspects:
+    """Looks at every tracked object of the generations up to ``generation``; some 50 ms a million."""
+    from frostline.heap.cycles import in_words
+    from frostline.heap.patterns import of
+
+    found = Suspects()
+    until = time.monotonic() + BUDGET
+    finalizes: dict[int, bool] = {}
+    kept: list[type] = []
+    modules = {
+        id(edges.names_of(module))
+        for module in list(sys.modules.values())
+        if issubclass(type(module), ModuleType)
+    }
+    for number in range(generation + 1):
+        objects = gc.get_objects(generation=number)
+        for one in objects:
+            kind = type(one)
+            has = finalizes.get(id(kind))
+            if has is None:
+                has = finalizes[id(kind)] = edges.runs(kind) or _has_del(kind)
+                kept.append(kind)
+            if not has:
+                continue
+            if time.monotonic() > until:
+                found.unseen += 1
+                continue
+            cycle = _back_to_itself(one, modules)
+            if cycle:
+                words = in_words(cycle)
+                try:
+                    found._found.append((id(one), _weakref.ref(one), words, of(cycle, words)))
+                except TypeError:  # slots without a place for weak references
+                    found.unseen += 1
+                cycle.clear()
+        del objects
+    return found
+
+
+def _has_del(kind: type) -> bool:
+    return any("__del__" in type.__dict__["__dict__"].__get__(cls) for cls in edges.mro(kind))
+
+
+def _back_to_itself(one: object, modules: "set[int]") -> "list[object]":
+    """A shortest way from an object to itself, past modules and classes; empty where there is none nearby."""
+    came: dict[int, int] = {id(one): 0}
+    layer: list[object] = [one]
+    holder: dict[int, object] = {id(one): one}
+    while layer and len(holder) < NEAR:
+        after: list[object] = []
+        for here in layer:
+            for to in gc.get_referents(here):
+                if to is one:
+                    way = [here]
+                    while way[-1] is not one:
+                        way.append(holder[came[id(way[-1])]])
+                    return way[::-1]
+                kind = type(to)
+                if id(to) in holder or not gc.is_tracked(to) or id(to) in modules:
+                    continue
+                if issubclass(kind, (type, ModuleType)) or (kind is FunctionType and not to.__closure__):
+                    continue
+                came[id(to)] = id(here)
+                holder[id(to)] = to
+                after.append(to)
+        layer = after
+    return []

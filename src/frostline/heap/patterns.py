@@ -1,0 +1,121 @@
+"""Kinds of cycles that people make again and again, each with what ends it."""
+
+from frostline.heap import edges
+from frostline.probe.kinds import FunctionType, MethodType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def of(cycle: "Sequence[object]", nodes: "Sequence[str]") -> "tuple[str, str]":
+    """The pattern's name and its remedy; two empty texts for a cycle that is none of them.
+
+    Args:
+        cycle: the objects, each referring to the next and the last to the first.
+        nodes: the same in words (``cycles``), for names of variables.
+    """
+    kinds = [type(one) for one in cycle]
+    names = [edges.named(kind) for kind in kinds]
+    instances = [one for one, kind in zip(cycle, kinds, strict=True) if _of_program(kind)]
+    if any(kind is edges.Traceback for kind in kinds):
+        variable = next((_after(text, " variable ") for text in nodes if " variable " in text), "")
+        held = f"the variable {variable}" if variable else "a variable"
+        return (
+            f"an exception kept by {held} of a frame in its own traceback",
+            f"set {variable or 'it'} to None in a finally, or keep the text and not the exception",
+        )
+    if any(name.startswith("_ctypes.") or "ctypes" in name for name in names):
+        return (
+            "a ctypes type or object that keeps itself",
+            "make the type once, and drop _objects by copying out",
+        )
+    if any(name.endswith(".Task") for name in names):
+        return (
+            "an asyncio task whose coroutine holds it",
+            "do not keep the task in its own coroutine's variables; await it, or discard it when done",
+        )
+    if any(name.endswith(".Future") for name in names):
+        return (
+            "a future that is held by what it holds",
+            "drop the reference to the future when its result has been taken",
+        )
+    if any("lru_cache" in name for name in names):
+        return (
+            "an lru_cache that holds the object that it belongs to",
+            "cache a module-level function of the values, or use functools.cached_property",
+        )
+    if any(edges.runs(kind) for kind in kinds):
+        return (
+            "a generator or coroutine whose own variables hold it",
+            "close() it when done, and do not store it on an object that its frame holds",
+        )
+    if any(kind is edges.Frame for kind in kinds):
+        return (
+            "a frame that a variable of its own holds",
+            "del the variable, or do not keep frames (sys._getframe)",
+        )
+    functions = [one for one in cycle if type(one) is FunctionType]
+    methods = [one for one in cycle if type(one) is MethodType]
+    if any(issubclass(kind, type) for kind in kinds):
+        return (
+            "a class that is made again and again: each class is part of cycles with its own __mro__",
+            "make it once, at module level, not inside the function that uses it",
+        )
+    if instances and functions:
+        return (
+            "a closure stored on the object that it holds",
+            "wrap the object (a proxy that holds it), or hold it in the closure by weakref.ref",
+        )
+    if any(name == "functools.partial" for name in names) and instances:
+        return (
+            "a functools.partial stored on the object that it holds",
+            "store the function and pass self when it is called, or hold the object by weakref.ref",
+        )
+    if instances and methods:
+        return (
+            "an object that holds a bound method of itself",
+            "look the method up when it is called, or hold it by weakref.WeakMethod",
+        )
+    if functions:
+        return (
+            "an inner function that refers to itself",
+            "make it a function of the module, or hand it to itself as an argument",
+        )
+    if any("weakref" in name for name in names):
+        return (
+            "a weak reference whose callback holds its own object",
+            "let the callback hold ids or names only",
+        )
+    if any(_module_of_torch(kind) for kind in kinds):
+        return (
+            "a torch module that holds its parent",
+            "hold the parent by weakref.ref, or in a list that is no submodule",
+        )
+    if len(instances) == 1 and len(cycle) <= 3:
+        return (
+            "an object that refers to itself",
+            "do not store self on itself; use a weakref.ref, or None for 'me'",
+        )
+    if len(instances) > 1:
+        return (
+            "objects that refer to each other, as parent and child",
+            "hold the way back (child to parent) by weakref.ref, or cut it when the work is done",
+        )
+    if not instances:
+        return "a container that holds itself", "do not put it into itself; clear() it when done"
+    return "", ""
+
+
+def _of_program(kind: type) -> bool:
+    return (
+        edges.heap_type(kind) and not issubclass(kind, type) and edges.module_of(kind) not in edges.PLUMBING
+    )
+
+
+def _module_of_torch(kind: type) -> bool:
+    return any(edges.named(cls) == "torch.nn.modules.module.Module" for cls in edges.mro(kind))
+
+
+def _after(text: str, mark: str) -> str:
+    return text.split(mark, 1)[1].split(" ", 1)[0]

@@ -1,0 +1,319 @@
+"""pytest: no cycles, objects released at once, a budget of pauses, and what the collector cost the suite.
+
+Inert unless used: without ``--frostline``, a mark or a fixture of it, nothing is hooked and nothing of
+ours is
+imported. A run with ``-p no:frostline`` does without it altogether.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import sys
+import time
+import weakref
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+import pytest
+
+#: Tests shown in the summary.
+SHOWN = 10
+_FAIL = "frostline"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--frostline``: the summary, and nothing else."""
+    group = parser.getgroup("frostline", "cycles and pauses of the collector")
+    group.addoption(
+        "--frostline",
+        action="store_true",
+        help="say what the collector cost each test, and which tests call gc.collect()",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Registers the marks, and the summary where it is asked for."""
+    config.addinivalue_line(
+        "markers", "no_cycles(allow=()): the test creates no cyclic garbage, its own fixtures included"
+    )
+    config.addinivalue_line(
+        "markers",
+        "pause_budget(ms=None, full=None, passes=None): the longest pause and how many passes, at most",
+    )
+    if config.getoption("--frostline"):
+        config.pluginmanager.register(_Summary(config), "frostline-summary")
+
+
+@contextlib.contextmanager
+def _no_cycles(allow: tuple[str, ...] = ()) -> Iterator[None]:
+    """Fails the test if the block leaves cyclic garbage; ``allow``: texts of cycles that may be there."""
+    from frostline.heap.cycles import cycles_of
+    from frostline.heap.saved import let_go, saved_pass
+
+    gc.collect()
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+        saved = saved_pass()
+        told = cycles_of(saved)
+        let_go(saved)
+    finally:
+        if enabled:
+            gc.enable()
+    told.kinds = [
+        kind for kind in told.kinds if not any(word in f"{kind.path} {kind.pattern}" for word in allow)
+    ]
+    if told.kinds:
+        lines = ["cyclic garbage was made, which only the collector can free:"]
+        for kind in told.kinds:
+            lines.append(f"  {kind.count:,} x  {kind.path}")
+            if kind.pattern:
+                lines.append(f"      {kind.pattern}: {kind.remedy}")
+        pytest.fail("\n".join(lines), pytrace=False)
+
+
+@pytest.fixture
+def no_cycles() -> Callable[..., contextlib.AbstractContextManager[None]]:
+    """``with no_cycles():`` fails if the block creates cyclic garbage, and names the cycle.
+
+    What a first call sets up for good (imports, caches, classes) belongs before the block. Automatic
+    passes are held
+    back in it, so that none takes the garbage away before it is seen.
+    """
+    return _no_cycles
+
+
+class Released:
+    """Objects that must die at once, by their reference count. Made by the fixture ``released``."""
+
+    def __init__(self) -> None:
+        self._watched: list[tuple[str, weakref.ref[Any]]] = []
+
+    def __call__(self, one: Any) -> Callable[[], None]:
+        """Watches an object; returns a check to call once the test has let go of it. It is checked at the
+        end of the test in any case.
+
+        Raises:
+            TypeError: it cannot be weakly referenced.
+        """
+        name = f"{type(one).__module__}.{type(one).__qualname__}"
+        self._watched.append((name, weakref.ref(one)))
+        return self.check
+
+    def check(self) -> None:
+        """Fails if any of them is alive, and says by a cycle or by whom."""
+        alive = [(name, ref) for name, ref in self._watched if ref() is not None]
+        self._watched = []
+        if alive:
+            pytest.fail(_why_alive(alive), pytrace=False)
+
+
+def _why_alive(alive: list[tuple[str, weakref.ref[Any]]]) -> str:
+    from frostline.heap import hang
+    from frostline.heap.cycles import cycles_of
+    from frostline.heap.saved import let_go, saved_pass
+
+    saved = saved_pass()
+    inside = {id(one) for one in saved.objects}
+    gone = [name for name, ref in alive if ref() is None or id(ref()) in inside]
+    told = cycles_of(saved)
+    let_go(saved)
+    lines = []
+    for name, ref in alive:
+        one = ref()
+        if one is None or name in gone:
+            lines.append(f"{name} was alive, by cycles alone: the collector would free it")
+        else:
+            lines.append(f"{name} is alive, held by {hang.way(one)}")
+    lines += [f"  {kind.count} x  {kind.path}" for kind in told.kinds[:5]]
+    return "\n".join(lines)
+
+
+@pytest.fixture
+def released() -> Generator[Released, None, None]:
+    """``released(obj)``: once the test has let go of ``obj``, it is dead, without the collector's help."""
+    watch = Released()
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield watch
+        watch.check()
+    finally:
+        if enabled:
+            gc.enable()
+
+
+class Watch:
+    """Passes while it is on: one entry of ``gc.callbacks``, which keeps four numbers.
+
+    Attributes:
+        passes: by generation; ``longest`` and ``total`` in ns, as the process felt them.
+        explicit: calls of ``gc.collect()`` by the line that made them.
+    """
+
+    def __init__(self) -> None:
+        self.passes = [0, 0, 0]
+        self.longest = 0
+        self.total = 0
+        self.explicit: dict[str, int] = {}
+        self._begun = 0
+        self._collect: Any = None
+
+    def _callback(self, phase: str, info: dict[str, int]) -> None:
+        now = time.monotonic_ns()
+        if phase == "start":
+            self._begun = now
+        elif self._begun:
+            took = now - self._begun
+            self._begun = 0
+            self.passes[info["generation"]] += 1
+            self.total += took
+            self.longest = max(self.longest, took)
+
+    def start(self) -> None:
+        gc.callbacks.append(self._callback)
+        real = self._collect = gc.collect
+        explicit = self.explicit
+
+        def collect(*args: Any, **kwargs: Any) -> int:
+            code = sys._getframe(1)
+            where = f"{code.f_code.co_filename}:{code.f_lineno}"
+            explicit[where] = explicit.get(where, 0) + 1
+            return int(real(*args, **kwargs))
+
+        collect.__wrapped__ = real  # type: ignore[attr-defined]
+        gc.collect = collect
+
+    def stop(self) -> None:
+        with contextlib.suppress(ValueError):
+            gc.callbacks.remove(self._callback)
+        if self._collect is not None:
+            gc.collect = self._collect
+            self._collect = None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Applies the marks to the call of a test."""
+    cycles = item.get_closest_marker("no_cycles")
+    budget = item.get_closest_marker("pause_budget")
+    if cycles is None and budget is None:
+        return (yield)
+    watch = Watch() if budget is not None else None
+    if watch is not None:
+        watch.start()
+    try:
+        if cycles is None:
+            result = yield
+        else:
+            with _no_cycles(tuple(cycles.kwargs.get("allow", cycles.args[:1] and cycles.args[0]) or ())):
+                result = yield
+    finally:
+        if watch is not None:
+            watch.stop()
+    if watch is not None and budget is not None:
+        over = _over(watch, dict(budget.kwargs))
+        if over:
+            pytest.fail(f"over its pause budget: {over}", pytrace=False)
+    return result
+
+
+def _over(watch: Watch, limits: dict[str, Any]) -> str:
+    unknown = set(limits) - {"ms", "full", "passes"}
+    if unknown or not limits:
+        raise pytest.UsageError(
+            f"pause_budget takes ms=, full= and passes=, not {', '.join(unknown) or 'nothing'}"
+        )
+    found = []
+    if limits.get("ms") is not None and watch.longest > limits["ms"] * 1e6:
+        found.append(f"a pause of {watch.longest / 1e6:.1f} ms (at most {limits['ms']:g})")
+    if limits.get("full") is not None and watch.passes[2] > limits["full"]:
+        found.append(f"{watch.passes[2]} full passes (at most {limits['full']})")
+    if limits.get("passes") is not None and sum(watch.passes) > limits["passes"]:
+        found.append(f"{sum(watch.passes)} passes (at most {limits['passes']})")
+    return ", ".join(found)
+
+
+@pytest.fixture
+def pause_budget(request: pytest.FixtureRequest) -> Callable[..., contextlib.AbstractContextManager[Watch]]:
+    """``with pause_budget(ms=20, full=0):`` fails if the passes in the block are over it."""
+
+    @contextlib.contextmanager
+    def limited(**limits: Any) -> Iterator[Watch]:
+        watch = Watch()
+        watch.start()
+        try:
+            yield watch
+        finally:
+            watch.stop()
+        over = _over(watch, limits)
+        if over:
+            pytest.fail(f"over its pause budget: {over}", pytrace=False)
+
+    return limited
+
+
+class _Summary:
+    """What the collector cost each test: of this process, or of the workers of xdist together."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._worker = hasattr(config, "workerinput")
+        #: (ns in passes, full passes, longest ns, name of the test)
+        self._rows: list[tuple[int, int, int, str]] = []
+        self._collects: dict[str, dict[str, int]] = {}
+        self._wall = time.monotonic_ns()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        watch = Watch()
+        watch.start()
+        try:
+            return (yield)
+        finally:
+            watch.stop()
+            self._rows.append((watch.total, watch.passes[2], watch.longest, item.nodeid))
+            if watch.explicit:
+                self._collects[item.nodeid] = dict(watch.explicit)
+
+    def pytest_sessionfinish(self) -> None:
+        if self._worker:
+            output = self._config.workeroutput  # type: ignore[attr-defined]
+            output["frostline"] = {"rows": [list(row) for row in self._rows], "collects": self._collects}
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        sent = getattr(node, "workeroutput", {}).get("frostline")
+        if sent:
+            self._rows += [tuple(row) for row in sent["rows"]]
+            self._collects.update(sent["collects"])
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self._worker or not self._rows:
+            return
+        wall = time.monotonic_ns() - self._wall
+        total = sum(row[0] for row in self._rows)
+        out = terminalreporter
+        out.section("the collector, by frostline")
+        full = sum(row[1] for row in self._rows)
+        longest = max(row[2] for row in self._rows) / 1e6
+        out.write_line(
+            f"{total / 1e9:.2f} s in passes, {total / wall:.1%} of the run's time (workers added up); "
+            f"{full:,} full passes; longest {longest:.1f} ms"
+        )
+        for took, many, most, name in sorted(self._rows, reverse=True)[:SHOWN]:
+            if took:
+                out.write_line(f"{took / 1e6:10.1f} ms  {many:4} full  longest {most / 1e6:8.1f} ms  {name}")
+        calls = sum(sum(one.values()) for one in self._collects.values())
+        if calls:
+            out.write_line(f"gc.collect() is called {calls:,} times, in {len(self._collects):,} tests:")
+            by_line: dict[str, list[int]] = {}
+            for one in self._collects.values():
+                for where, count in one.items():
+                    seen = by_line.setdefault(where, [0, 0])
+                    seen[0] += count
+                    seen[1] += 1
+            for where, (count, tests) in sorted(by_line.items(), key=lambda pair: -pair[1][0])[:SHOWN]:
+                out.write_line(f"{count:10,} x  in {tests:,} tests  {where}")

@@ -1,0 +1,92 @@
+"""``frostline cycles | census | why-alive`` on live processes (B9, B10). Every version: test_cycles."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands.test_control import frostline, up
+from tests.interpreters import Interpreter, found
+from tests.reach.under_run import running
+
+#: Garbage by a hook, a cache that grows, and an object that a module keeps; reads one line for each step.
+HOST = """
+import gc, sys
+gc.disable()
+class Ticket:
+    def collect(self): return 42
+class Block: pass
+def hook():
+    ticket = Ticket()
+    original = ticket.collect
+    def timed(): return original()
+    ticket.collect = timed
+cache = {}
+kept = Block()
+def grow(n):
+    for i in range(n): cache[i] = [i]
+grow(5000)
+print("up", flush=True)
+for line in sys.stdin:
+    if line == "garbage\\n":
+        for _ in range(1000): hook()
+    elif line == "grow\\n":
+        for i in range(3000): cache["more", i] = [i]
+    elif line == "state\\n":
+        print(bool(gc.get_debug()), len(gc.garbage), gc.isenabled(), flush=True); continue
+    elif line == "serve\\n":
+        import frostline
+        request = frostline.request(); request.__enter__()
+    print("up", flush=True)
+"""
+
+
+def told(process: Any, line: str) -> str:
+    process.stdin.write(f"{line}\n")
+    process.stdin.flush()
+    return str(process.stdout.readline()).strip()
+
+
+@pytest.mark.parametrize("interpreter", {found()[0], found()[-1]}, ids=str)
+def test_the_cycle_the_heap_and_the_holder_are_named(tmp_path: Path, interpreter: Interpreter) -> None:
+    with running(tmp_path, interpreter.executable, "-c", HOST) as process:
+        up(process)
+        first = tmp_path / "first.json"
+        assert frostline(tmp_path, "census", "--save", str(first), "rec").returncode == 0
+        assert told(process, "grow") == "up" and told(process, "garbage") == "up"
+
+        (one,) = json.loads(frostline(tmp_path, "cycles", "--json").stdout)
+        (kind,) = [kind for kind in one["kinds"] if kind["count"] == 1000]
+        assert kind["path"].startswith("Ticket -> __dict__['collect'] -> function timed (<string>:")
+        assert kind["path"].endswith("-> cell original -> method collect -> Ticket")
+        assert told(process, "state") == "False 0 False"
+        text = frostline(tmp_path, "cycles", str(process.pid)).stdout
+        assert "no cyclic garbage" in text
+
+        text = frostline(tmp_path, "census", "--since", str(first)).stdout
+        assert "+3,0" in text and "cache" in text and "it stopped the process for" in text
+        (one,) = json.loads(frostline(tmp_path, "census", "--json").stdout)
+        rows = {row[0]: row for row in one["rows"]}
+        assert rows["list"][1] >= 8_000
+        assert any(length == 8_000 and way == "__main__.cache" for length, _, way in one["largest"])
+
+        text = frostline(tmp_path, "why-alive", "__main__:Block").stdout
+        assert "1 live objects of __main__:Block" in text and "__main__.kept" in text
+        wrong = frostline(tmp_path, "why-alive", "__main__:Nothing")
+        assert wrong.returncode == 1 and "has no Nothing" in wrong.stdout
+        process.communicate(timeout=30)
+
+
+def test_who_serves_is_left_alone_unless_told(tmp_path: Path) -> None:
+    with running(tmp_path, found()[-1].executable, "-c", HOST) as process:
+        up(process)
+        assert told(process, "serve") == "up"
+        refused = frostline(tmp_path, "census")
+        assert refused.returncode == 1 and "1 requests are in flight" in refused.stdout
+        assert "--serving" in refused.stdout
+        done = frostline(tmp_path, "census", "--serving", "--budget", "0.001", "--no-paths")
+        assert done.returncode == 0 and "it stopped the process" in done.stdout
+        process.communicate(timeout=30)

@@ -1,0 +1,141 @@
+"""The pytest plugin (D9, D10): each promise kept and broken once, in a real pytest of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SUITE = """
+import gc
+import pytest
+
+class Ticket:
+    pass
+
+def cycle():
+    ticket = Ticket()
+    ticket.me = ticket
+
+def test_cycle_in_block(no_cycles):
+    with no_cycles():
+        cycle()
+
+def test_none_in_block(no_cycles):
+    with no_cycles():
+        Ticket()
+
+def test_excused(no_cycles):
+    with no_cycles(allow=("__dict__['me']",)):
+        cycle()
+
+@pytest.mark.no_cycles
+def test_cycle_by_mark():
+    cycle()
+
+@pytest.mark.no_cycles
+def test_none_by_mark():
+    Ticket()
+
+kept = []
+
+def test_released(released):
+    ticket = Ticket()
+    check = released(ticket)
+    del ticket
+    check()
+
+def test_held(released):
+    ticket = Ticket()
+    kept.append(ticket)
+    released(ticket)
+    del ticket
+
+def test_held_by_its_cycle(released):
+    ticket = Ticket()
+    ticket.me = ticket
+    check = released(ticket)
+    del ticket
+    check()
+
+@pytest.mark.pause_budget(full=0)
+def test_over_budget():
+    gc.collect()
+
+@pytest.mark.pause_budget(full=1, ms=60_000)
+def test_within_budget():
+    gc.collect()
+
+@pytest.mark.pause_budget(fulll=1)
+def test_misspelt():
+    pass
+
+def test_state_is_left():
+    assert gc.isenabled() and not gc.get_debug() and not gc.callbacks
+    assert not hasattr(gc.collect, "__wrapped__")
+"""
+GOOD = (
+    "none_in_block", "excused", "none_by_mark", "released", "within_budget", "state_is_left",
+)  # fmt: skip
+BAD = {
+    "cycle_in_block": "Ticket -> __dict__['me'] -> test_suite.Ticket",
+    "cycle_by_mark": "Ticket -> __dict__['me'] -> test_suite.Ticket",
+    "held": "is alive, held by test_suite.kept[0]",
+    "held_by_its_cycle": "by cycles alone",
+    "over_budget": "1 full passes (at most 0)",
+    "misspelt": "pause_budget takes ms=, full= and passes=, not fulll",
+}
+
+
+def run(folder: Path, *options: str) -> str:
+    (folder / "test_suite.py").write_text(SUITE)
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", *options, "test_suite.py"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return ran.stdout + ran.stderr
+
+
+def test_each_promise_is_kept_and_can_fail(tmp_path: Path) -> None:
+    text = run(tmp_path)
+    for name in GOOD:
+        assert f"PASSED test_suite.py::test_{name}" in text, text
+    for name, words in BAD.items():
+        assert f"FAILED test_suite.py::test_{name}" in text or f"ERROR test_suite.py::test_{name}" in text, (
+            text
+        )
+        assert words in text, f"{words!r} not in\n{text}"
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_the_summary_names_the_callers(tmp_path: Path, workers: tuple[str, ...]) -> None:
+    if workers:
+        pytest.importorskip("xdist")
+    text = run(tmp_path, "--frostline", *workers)
+    assert "the collector, by frostline" in text
+    assert "gc.collect() is called" in text
+    assert "test_suite.py:" in text.partition("gc.collect() is called")[2]
+
+
+def test_inert_unless_used(tmp_path: Path) -> None:
+    (tmp_path / "test_suite.py").write_text(
+        "import gc, sys\n"
+        "def test_nothing():\n"
+        "    assert not gc.callbacks and not [m for m in sys.modules if m.startswith('frostline.heap')]\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "FROSTLINE_DISABLE": "1"},
+    )
+    assert ran.returncode == 0, ran.stdout
