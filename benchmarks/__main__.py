@@ -32,6 +32,7 @@ ROWS = {
     "control": True,
     "freeze": True,
     "heap": True,
+    "load": False,
     "soak": False,
     "labelled": False,
     "ablation": False,

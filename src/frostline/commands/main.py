@@ -53,6 +53,7 @@ COMMANDS = {
     "cycles": ("frostline.commands.cycles", "Name the cycles that feed the collector in a live server."),
     "why-alive": ("frostline.commands.why_alive", "Say who holds the objects of a class there."),
     "ping": ("frostline.commands.ping", "Say which of them answer, and which do not and why."),
+    "load": ("frostline.commands.load", "Send a server requests by a plan, and say what users would feel."),
     "check": ("frostline.commands.check", "Check that every process of your source applies the policy."),
     "doctor": ("frostline.commands.doctor", "Check that this interpreter, environment and machine are fit."),
     "demo": ("frostline.commands.demo", "Run the reference server, stock and frozen, and compare."),
@@ -68,6 +69,8 @@ _EXTRAS = {
     "starlette": "demo",
     "zmq": "demo",
     "msgspec": "demo",
+    "aiohttp": "load",
+    "hdrh": "load",
 }
 
 

@@ -1,0 +1,217 @@
+"""``frostline load``: an open-loop client for a server of yours."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from frostline.errors import FrostlineError
+from frostline.experiment.load.plan import NS, Rung, from_trace, ladder
+from frostline.format import redact
+from frostline.report import Block, Line, Table, write
+
+if TYPE_CHECKING:
+    from frostline.experiment.load.client import Sent, Target
+    from frostline.experiment.load.outcome import Summary
+
+_PATHS = {"chat": "/v1/chat/completions", "completions": "/v1/completions"}
+
+
+@click.command(short_help="Send a server requests by a plan, and say what its users would feel.")
+@click.argument("url")
+@click.option("--rate", "rates", multiple=True, type=click.FloatRange(min=0.01, max=1e6), metavar="N",
+              help="Requests a second; several make a ladder, in this order.")  # fmt: skip
+@click.option("--trace", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+              help="Send at the times in FILE instead: seconds, one a line.")  # fmt: skip
+@click.option("--seconds", type=click.FloatRange(min=0.1, max=1e6), default=30.0, show_default=True,
+              help="Measured time of each rate.")  # fmt: skip
+@click.option("--warmup", type=click.FloatRange(min=0.0, max=1e6), default=5.0, show_default=True,
+              help="Seconds before, at the same rate, that do not count.")  # fmt: skip
+@click.option("--even", is_flag=True, help="Even gaps; else exponential ones (Poisson).")
+@click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True)
+@click.option("--deadline", type=click.FloatRange(min=0.01, max=1e5), default=30.0, show_default=True,
+              help="Seconds after its time in the plan at which a request has failed.")  # fmt: skip
+@click.option("--limit-ms", type=click.FloatRange(min=0.0), default=1000.0, show_default=True,
+              help="p99 that a rate must keep to count for the ceiling.")  # fmt: skip
+@click.option("--api", type=click.Choice(["http", "chat", "completions"]), default="http", show_default=True,
+              help="Plain HTTP, or OpenAI's streaming API below URL.")  # fmt: skip
+@click.option("--model", default="", help="For chat and completions.")
+@click.option("--prompt", default="Tell me about frost.", show_default=True, help="For chat and completions.")
+@click.option("--max-tokens", type=click.IntRange(1), default=64, show_default=True)
+@click.option("--method", default=None, help="For http: GET, or POST where there is a body.")
+@click.option(
+    "--body", type=click.File("rb"), default=None, metavar="FILE", help="The request's body; - is stdin."
+)
+@click.option("--header", "headers", multiple=True, metavar="NAME:VALUE")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Every request, for `frostline report --requests FILE`.")  # fmt: skip
+@click.option("--hdr", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="The response's distribution, as HdrHistogram writes it.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def load(
+    url: str,
+    rates: tuple[float, ...],
+    trace: Path | None,
+    seconds: float,
+    warmup: float,
+    even: bool,
+    seed: int,
+    deadline: float,
+    limit_ms: float,
+    api: str,
+    model: str,
+    prompt: str,
+    max_tokens: int,
+    method: str | None,
+    body: BinaryIO | None,
+    headers: tuple[str, ...],
+    output: Path | None,
+    hdr: Path | None,
+    as_json: bool,
+) -> int:
+    """Send URL requests when a plan says, whatever the server does, and count each from the time in the plan.
+
+    A client that waits for an answer before it sends the next request hides a stall: the requests that
+    would have come in
+    it are never sent. This one sends them. Errors and timeouts count at their deadline. If the client
+    itself was late
+    the run is called invalid.
+    """
+    from frostline.experiment.load import client, outcome
+
+    if bool(rates) == (trace is not None):
+        raise FrostlineError("load-plan", "give --rate or --trace", "For example: --rate 20", exit_code=2)
+    rungs = from_trace(trace) if trace is not None else ladder(rates, seconds, warmup, seed, not even)
+    target = _target(
+        url, api, model, prompt, max_tokens, method, body.read() if body else b"", headers, deadline
+    )
+    with _progress(rungs, as_json) as shown:
+        sent = client.run(target, rungs, shown)
+    told = outcome.summaries(sent)
+    found = outcome.ceiling(told, limit_ms)
+    if output is not None:
+        with output.open("w", encoding="utf-8") as file:
+            outcome.write_requests(sent, redact([target.url])[0], seed, file)
+    if hdr is not None:
+        outcome.write_histogram(sent, hdr)
+    if as_json:
+        click.echo(json.dumps(outcome.as_json(told, found, limit_ms), indent=1))
+    else:
+        write(_shown(told, found, limit_ms, len(rungs) > 1), sys.stdout)
+        if output is not None:
+            click.echo(f"frostline report --requests {output}")
+    return 0 if told and all(one.valid for one in told) else 1
+
+
+def _target(
+    url: str,
+    api: str,
+    model: str,
+    prompt: str,
+    max_tokens: int,
+    method: str | None,
+    body: bytes,
+    headers: tuple[str, ...],
+    deadline: float,
+) -> Target:
+    from frostline.experiment.load.client import Target
+
+    if not url.startswith(("http://", "https://")):
+        raise FrostlineError(
+            "load-url", f"{url!r} is no URL", "For example: http://127.0.0.1:8000", exit_code=2
+        )
+    pairs = []
+    for header in headers:
+        name, colon, value = header.partition(":")
+        if not colon or not name.strip():
+            raise FrostlineError("load-header", f"{header!r} is no header", "NAME:VALUE", exit_code=2)
+        pairs.append((name.strip(), value.strip()))
+    if api == "http":
+        return Target(url, method or ("POST" if body else "GET"), body, tuple(pairs), deadline=deadline)
+    if not body:
+        asked: dict[str, object] = {"max_tokens": max_tokens, "stream": True, "ignore_eos": True}
+        if model:
+            asked["model"] = model
+        asked |= (
+            {"prompt": prompt}
+            if api == "completions"
+            else {"messages": [{"role": "user", "content": prompt}]}
+        )
+        body = json.dumps(asked).encode()
+    pairs.append(("Content-Type", "application/json"))
+    base = url.rstrip("/")
+    path = _PATHS[api]
+    full = base if base.endswith(path) else base.removesuffix("/v1") + path
+    return Target(full, "POST", body, tuple(pairs), stream=True, deadline=deadline)
+
+
+@contextlib.contextmanager
+def _progress(rungs: list[Rung], quiet: bool) -> Iterator[Callable[[Sent], None] | None]:
+    """A line on a terminal's stderr: where it is, what is open, what has failed."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.status import Status
+
+    total = rungs[-1].stop / NS
+    with Status("starting", console=Console(stderr=True)) as status:
+
+        def shown(sent: Sent) -> None:
+            at = (time.monotonic_ns() - sent.started) / NS
+            rate = next((rung.rate for rung in rungs if at < rung.stop / NS), rungs[-1].rate)
+            status.update(
+                f"{min(max(at, 0.0), total):.0f} of {total:.0f} s, {rate:g} a second: "
+                f"{sent.done:,} answered, {sent.open:,} open"
+            )
+
+        yield shown
+
+
+def _shown(told: list[Summary], found: Summary | None, limit_ms: float, several: bool) -> Iterator[Block]:
+    for one in told:
+        if not one.valid:
+            yield Line(
+                f"INVALID at {one.rate:g} a second: p99 of sending late is {one.late:.1f} ms, so the client "
+                "was the bottleneck. Use another machine, or a lower rate.",
+                "bad",
+            )
+    rows = [
+        (
+            f"{one.rate:g}",
+            f"{one.achieved:,.2f}",
+            f"{one.requests:,}",
+            f"{sum(one.failures.values()):,}",
+            *(f"{one.response[q]:,.1f}" for q in ("p50", "p99", "p99.9", "max")),
+            f"{one.service.get('p99', float('nan')):,.1f}",
+            f"{one.ttft['p99']:,.1f}" if one.ttft else "",
+            f"{one.tpot['p50']:,.2f}" if one.tpot else "",
+            f"{one.late:.2f}",
+        )
+        for one in told
+    ]
+    columns = (
+        "offered/s", "achieved/s", "requests", "failed", "p50 ms", "p99", "p99.9", "max", "service p99",
+        "TTFT p99", "TPOT p50", "late p99",
+    )  # fmt: skip
+    spare = ("TPOT p50", "TTFT p99", "late p99", "service p99")
+    yield Table(
+        "Response: from the time in the plan to the last byte",
+        columns,
+        tuple(rows),
+        frozenset(range(12)),
+        spare,
+    )
+    for one in told:
+        for word, count in sorted(one.failures.items()):
+            yield Line(f"{one.rate:g} a second: {count:,} x {word}, counted at the deadline", "bad", indent=2)
+    if several:
+        words = f"{found.rate:g} requests a second" if found else "below the lowest rate"
+        yield Line(f"Ceiling: {words} (99 % of it achieved, p99 at most {limit_ms:g} ms).", "headline")

@@ -1,0 +1,1 @@
+"""Experiments: load, arms in blocks, what they show."""

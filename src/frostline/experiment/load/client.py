@@ -1,0 +1,262 @@
+"""Sends what the plan says and notes what became of it. One event loop, in a process of its own.
+
+Nothing is kept for a request that the collector would track: numbers go into flat arrays, and the collector
+of this process is frozen and off while it runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import numpy as np
+import numpy.typing as npt
+
+from frostline.experiment.load.plan import Rung
+
+Int64 = npt.NDArray[np.int64]
+
+OK, TIMEOUT, CUT, REFUSED, STATUS, BROKEN = range(6)
+#: What a failure is called in the file.
+WORDS = ("ok", "timeout", "cut", "connection refused", "http {code}", "broken off")
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is asked.
+
+    Attributes:
+        method, url, body, headers: of the request; ``body`` is sent as it is.
+        stream: whether the answer comes in server-sent events, as OpenAI's streaming completions do.
+        deadline: seconds after its intended time at which a request has failed.
+    """
+
+    url: str
+    method: str = "GET"
+    body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = ()
+    stream: bool = False
+    deadline: float = 30.0
+
+
+@dataclass
+class Sent:
+    """What became of each request of a plan, ns of CLOCK_MONOTONIC, -1 where there is none."""
+
+    intended: Int64
+    sent: Int64
+    first: Int64
+    last: Int64
+    tokens: Int64
+    status: Int64
+    code: Int64
+    measured: npt.NDArray[np.bool_]
+    #: Gaps between chunks with text, ns, and the request of each: as far as ``GAPS`` of them.
+    gap_of: Int64
+    gap: Int64
+    gaps: int = 0
+    open: int = 0
+    done: int = 0
+    deadline: int = 0
+    started: int = 0
+    rungs: list[Rung] = field(default_factory=list)
+
+
+#: Gaps between chunks that are kept, at most; the rest is counted.
+GAPS = 5_000_000
+
+
+def prepare(rungs: list[Rung], deadline: float) -> Sent:
+    """Room for a plan's answers, before anything is sent."""
+    offsets = np.concatenate([rung.offsets for rung in rungs])
+    measured = np.concatenate([rung.offsets >= rung.measured for rung in rungs])
+    count = len(offsets)
+
+    def none() -> Int64:
+        return np.full(count, -1, np.int64)
+
+    return Sent(
+        intended=offsets.copy(),
+        sent=none(),
+        first=none(),
+        last=none(),
+        tokens=none(),
+        status=np.full(count, CUT, np.int64),
+        code=np.zeros(count, np.int64),
+        measured=measured,
+        gap_of=np.zeros(GAPS, np.int64),
+        gap=np.zeros(GAPS, np.int64),
+        deadline=round(deadline * 1e9),
+        rungs=rungs,
+    )
+
+
+def run(target: Target, rungs: list[Rung], shown: Callable[[Sent], None] | None = None) -> Sent:
+    """Runs the plan against the target. ``shown`` is called about twice a second.
+
+    Ctrl-C ends it early: what was under way counts as cut, what was not sent is left out of the result's
+    measured requests.
+    """
+    _many_files()
+    sent = prepare(rungs, target.deadline)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        with asyncio.Runner() if hasattr(asyncio, "Runner") else _Runner() as runner:
+            runner.run(_run(target, sent, shown))
+    except KeyboardInterrupt:
+        sent.measured &= sent.sent >= 0
+    finally:
+        gc.enable()
+        gc.unfreeze()
+    return sent
+
+
+class _Runner:
+    """``asyncio.Runner``, which 3.10 has not."""
+
+    def __enter__(self) -> _Runner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def run(self, main: Any) -> Any:
+        return asyncio.run(main)
+
+
+def _many_files() -> None:
+    """An open loop opens as many connections as the server leaves waiting."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 65_536 if hard == resource.RLIM_INFINITY else min(hard, 65_536)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+async def _run(target: Target, sent: Sent, shown: Callable[[Sent], None] | None) -> None:
+    # One timer for a request, by the plan and not by aiohttp's, which counts from sending.
+    timeout = aiohttp.ClientTimeout(total=None)
+    connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=3600)
+    async with aiohttp.ClientSession(timeout=timeout, connector=connector, auto_decompress=False) as session:
+        # The clock starts once the loop runs and the arrays are there; a tenth of a second is room to
+        # start in.
+        base = sent.started = time.monotonic_ns() + 100_000_000
+        sent.intended += base
+        tasks: set[asyncio.Task[None]] = set()
+        watcher = asyncio.create_task(_show(sent, shown)) if shown is not None else None
+        intended = sent.intended.tolist()
+        for number, at in enumerate(intended):
+            ahead = (at - time.monotonic_ns()) / 1e9
+            if ahead > 0:
+                await asyncio.sleep(ahead)
+            elif number % 64 == 0:
+                await asyncio.sleep(0)  # behind the plan: answers must be read all the same
+            task = asyncio.create_task(_one(session, target, sent, number, at))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+        if tasks:
+            await asyncio.wait(set(tasks))
+        if watcher is not None:
+            watcher.cancel()
+
+
+async def _show(sent: Sent, shown: Callable[[Sent], None]) -> None:
+    while True:
+        await asyncio.sleep(0.5)
+        shown(sent)
+
+
+async def _one(
+    session: aiohttp.ClientSession, target: Target, sent: Sent, number: int, intended: int
+) -> None:
+    sent.open += 1
+    left = (intended + sent.deadline - time.monotonic_ns()) / 1e9
+    try:
+        # wait_for cancels at the deadline; the request counts at its deadline, not at when we saw it.
+        sent.status[number] = await asyncio.wait_for(_ask(session, target, sent, number), max(left, 0.001))
+    except (asyncio.TimeoutError, TimeoutError):
+        sent.status[number] = TIMEOUT
+    except aiohttp.ClientConnectorError:
+        sent.status[number] = REFUSED
+    except (aiohttp.ClientError, OSError, ValueError):
+        sent.status[number] = BROKEN
+    finally:
+        if sent.last[number] < 0 and sent.status[number] != TIMEOUT:
+            sent.last[number] = time.monotonic_ns()
+        sent.open -= 1
+        sent.done += 1
+
+
+async def _ask(session: aiohttp.ClientSession, target: Target, sent: Sent, number: int) -> int:
+    sent.sent[number] = time.monotonic_ns()
+    async with session.request(
+        target.method, target.url, data=target.body or None, headers=target.headers
+    ) as answer:
+        sent.code[number] = answer.status
+        if target.stream and answer.status == 200:
+            await _events(answer, sent, number)
+        else:
+            async for chunk in answer.content.iter_any():
+                if sent.first[number] < 0 and chunk:
+                    sent.first[number] = time.monotonic_ns()
+        sent.last[number] = time.monotonic_ns()
+        return OK if answer.status < 400 else STATUS
+
+
+async def _events(answer: aiohttp.ClientResponse, sent: Sent, number: int) -> None:
+    """Server-sent events: the first with text, the gaps between those with text, and how many there are.
+
+    Tokens are the events with text: servers send one a token unless they lag and merge; where the last event
+    brings a usage count, that counts.
+    """
+    count = 0
+    usage = -1
+    before = -1
+    ended = False
+    async for line in answer.content:
+        if not line.startswith(b"data:"):
+            continue
+        if line[5:].strip() == b"[DONE]":
+            ended = True
+            continue
+        now = time.monotonic_ns()
+        text, total = _text_of(line[5:])
+        usage = total if total >= 0 else usage
+        if not text:
+            continue
+        count += 1
+        if before < 0:
+            sent.first[number] = now
+        elif sent.gaps < GAPS:
+            sent.gap_of[sent.gaps] = number
+            sent.gap[sent.gaps] = now - before
+            sent.gaps += 1
+        before = now
+    if not ended:
+        raise ValueError("the stream broke off")
+    sent.tokens[number] = usage if usage >= 0 else count
+
+
+def _text_of(data: bytes) -> tuple[bool, int]:
+    """Whether an event carries text, and the tokens of the whole answer where it says so; else -1."""
+    event = json.loads(data)
+    if "error" in event:
+        raise ValueError("the stream carries an error")
+    usage = event.get("usage") or {}
+    total = usage.get("completion_tokens", -1) if isinstance(usage, dict) else -1
+    for choice in event.get("choices") or ():
+        delta = choice.get("delta") or {}
+        if choice.get("text") or delta.get("content") or delta.get("reasoning_content"):
+            return True, int(total)
+    return False, int(total)
+
+
+__all__ = ["Sent", "Target", "prepare", "run"]

@@ -1,0 +1,144 @@
+"""The open-loop client (C5, D7): the plan's laws, and every end of a request on a real server."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frostline.errors import FrostlineError
+from frostline.experiment.load.plan import NS, from_trace, ladder
+from tests.reach.under_run import FROSTLINE, environment
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    server = subprocess.Popen(
+        [sys.executable, str(HERE / "server.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert server.stdout is not None
+    yield f"http://127.0.0.1:{server.stdout.readline().strip()}"
+    server.communicate(timeout=30)
+
+
+def load(tmp_path: Path, *arguments: str) -> tuple[dict[str, object], list[dict[str, object]]]:
+    """The one rung's summary, and every request."""
+    out = tmp_path / "requests.jsonl"
+    done = subprocess.run(
+        [*FROSTLINE, "load", *arguments, "--json", "-o", str(out), "--warmup", "0.2", "--seconds", "1"],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    (rung,) = json.loads(done.stdout)["rungs"]
+    header, *rows = map(json.loads, out.read_text().splitlines())
+    assert header["frostline_requests"] == 1 and header["clock"] == "monotonic"
+    return rung, rows
+
+
+@given(st.floats(0.5, 5_000), st.floats(0.1, 5), st.floats(0, 2), st.integers(0, 2**31), st.booleans())
+def test_a_plan_is_fixed_by_its_seed(
+    rate: float, seconds: float, warmup: float, seed: int, poisson: bool
+) -> None:
+    try:
+        first = ladder([rate, 2 * rate], seconds, warmup, seed, poisson)
+    except FrostlineError as error:
+        assert error.slug == "load-plan" and rate * (seconds + warmup) < 20
+        return
+    again = ladder([rate, 2 * rate], seconds, warmup, seed, poisson)
+    stop = 0
+    for one, other in zip(first, again, strict=True):
+        assert np.array_equal(one.offsets, other.offsets)
+        assert one.start == stop and (np.diff(one.offsets) >= 0).all()
+        assert not len(one.offsets) or (one.start <= one.offsets[0] and one.offsets[-1] < one.stop)
+        stop = one.stop
+
+
+def test_a_poisson_plan_has_its_rate_and_its_spread() -> None:
+    (rung,) = ladder([1_000.0], 100.0, 0.0, 7)
+    gaps = np.diff(rung.offsets) / NS
+    assert abs(len(rung.offsets) - 100_000) < 5 * 100_000**0.5
+    assert gaps.mean() == pytest.approx(0.001, rel=0.02) and gaps.std() == pytest.approx(0.001, rel=0.02)
+
+
+def test_a_trace_is_sent_as_it_stands(tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    path.write_text('3.5\n1.0\n{"timestamp": 2.25}\n')
+    (rung,) = from_trace(path)
+    assert rung.offsets.tolist() == [0, 1_250_000_000, 2_500_000_000]
+    path.write_text("one\n")
+    with pytest.raises(FrostlineError, match="is no trace"):
+        from_trace(path)
+
+
+def test_answers_are_counted_from_the_plan(tmp_path: Path, url: str) -> None:
+    rung, rows = load(tmp_path, f"{url}/ok", "--rate", "50", "--even")
+    measured = [row for row in rows if row.get("measured", True)]
+    assert len(rows) == 60 and rung["requests"] == len(measured) == 50 and not rung["failures"]
+    for row in rows:
+        assert row["status"] == "ok"
+        assert row["intended"] <= row["sent"] <= row["first"] <= row["last"]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("path", "word"), [("/error", "http 500"), ("/drop", "broken off"), ("/never", "timeout")]
+)
+def test_failures_count_at_their_deadline(tmp_path: Path, url: str, path: str, word: str) -> None:
+    rung, rows = load(tmp_path, f"{url}{path}", "--rate", "20", "--even", "--deadline", "0.5")
+    assert rung["failures"] == {word: 20} and rung["achieved"] == 0
+    assert rung["response"]["p50"] >= 500  # type: ignore[index]
+    assert {row["status"] for row in rows} == {word}
+
+
+def test_nobody_listens(tmp_path: Path) -> None:
+    rung, _ = load(tmp_path, "http://127.0.0.1:9/", "--rate", "10", "--even", "--deadline", "0.5")
+    assert rung["failures"] == {"connection refused": 10}
+
+
+@pytest.mark.parametrize("api", ["chat", "completions"])
+def test_streams_count_text_only(tmp_path: Path, url: str, api: str) -> None:
+    rung, rows = load(tmp_path, url, "--api", api, "--rate", "20", "--even")
+    assert not rung["failures"]
+    for row in rows:
+        assert row["tokens"] == 3 and len(row["gaps"]) == 2  # type: ignore[arg-type]
+        assert row["first"] + sum(row["gaps"]) <= row["last"]  # type: ignore[operator, arg-type]
+
+
+def test_a_usage_count_is_believed_and_a_broken_stream_is_a_failure(tmp_path: Path, url: str) -> None:
+    body = tmp_path / "body"
+    body.write_text(json.dumps({"messages": [], "usage": True}))
+    _, rows = load(tmp_path, url, "--api", "chat", "--body", str(body), "--rate", "10", "--even")
+    assert {row["tokens"] for row in rows} == {7}
+    rung, _ = load(tmp_path, f"{url}/broken", "--api", "chat", "--rate", "10", "--even", "--deadline", "1")
+    assert rung["failures"] == {"broken off": 10}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "slug"),
+    [
+        (("http://x",), "load-plan"),
+        (("ftp://x", "--rate", "1"), "load-url"),
+        (("http://x", "--rate", "1", "--header", "nothing"), "load-header"),
+        (("http://x", "--rate", "1e6", "--seconds", "1e5"), "load-plan"),
+    ],
+)
+def test_nonsense_is_refused_with_what_to_do(tmp_path: Path, arguments: tuple[str, ...], slug: str) -> None:
+    done = subprocess.run(
+        [*FROSTLINE, "load", *arguments],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode in (1, 2) and f"[{slug}]" in done.stderr
