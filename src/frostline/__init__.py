@@ -106,9 +106,28 @@ def _boot() -> None:
                 " leave out boundary=ready, or use that"
             )
     except ValueError as error:
-        # A policy that nobody can apply, set by hand (``run`` checks it first). To say nothing would
-        # leave a server without the policy that its operator believes in.
-        _complain(str(error))
+        _refuse(text, str(error))
+    except Exception:
+        pass
+
+
+def _refuse(text: str, why: str) -> None:
+    """FROSTLINE_POLICY is a policy that nobody can apply: set by hand (``run`` checks it first), or not one
+    for this interpreter. To say nothing would leave a server without the policy that its operator believes
+    in; to raise would end it for his slip.
+    """
+    _complain(why)
+    try:
+        import sys
+
+        probe = sys.modules.get("frostline.probe")
+        recorder = probe.recorder_of_this_process() if probe is not None else None
+        if recorder is not None and recorder.policy == text:
+            from frostline import format as layout
+
+            # The header says what was asked for, and would those of forked children.
+            recorder.policy = f"off, {text[:40]!r} refused"
+            recorder.mark(layout.MARK_POLICY, layout.MARK_FLAG_OURS, recorder.name_id(recorder.policy))
     except Exception:
         pass
 
@@ -158,17 +177,26 @@ def install(role: "str | None" = None, rank: "int | str | None" = None, policy: 
             FROSTLINE_POLICY wins over it, so that an operator can overrule the program. Between the
             two stands what ``frostline.apply`` in a parent has chosen by the server's flags.
 
+    A FROSTLINE_POLICY that is none is said on stderr, and counts as not set: the program serves on.
+
     Raises:
-        ValueError: ``policy`` (or FROSTLINE_POLICY) is not a policy; the message says what was meant.
+        ValueError: ``policy`` is not a policy; the message says what was meant.
     """
     global _identity
     if role is not None or rank is not None:
         _identity = (os.getpid(), role, rank)
     if os.environ.get("FROSTLINE_DISABLE"):
         return
-    chosen = os.environ.get("FROSTLINE_POLICY") or os.environ.get("FROSTLINE_PROGRAM_POLICY") or policy or ""
-    _record(chosen)
-    _adopt(chosen)
+    asked = os.environ.get("FROSTLINE_POLICY", "")
+    chosen = os.environ.get("FROSTLINE_PROGRAM_POLICY") or policy or ""
+    _record(asked or chosen)
+    try:
+        _adopt(asked or chosen)
+    except ValueError as error:
+        if not asked:
+            raise
+        _refuse(asked, str(error))
+        _adopt(chosen)
     if os.environ.get("FROSTLINE_PROGRAM_PAUSE_LOG"):
         from frostline.embed import flags
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from frostline.reach import overview
 from tests.interpreters import found
+from tests.probe.target import run
 from tests.reach.conftest import make_venv
 from tests.reach.under_run import environment
 
@@ -48,3 +50,27 @@ def test_our_own_commands_leave_it_to_the_command(tmp_path: Path, python: str) -
     script.write_text("pass\n")
     assert said(tmp_path, python, str(script), "run", FROSTLINE_POLICY="freez") == []
     assert len(said(tmp_path, python, "-c", "pass", FROSTLINE_POLICY="freez")) == 1
+
+
+@pytest.mark.parametrize(
+    ("own", "in_force"), [("", "off, 'folow' refused"), ("tune:701,11,12", "tune:701,11,12")]
+)
+def test_a_slip_of_the_operator_ends_no_program_that_embeds_it(
+    tmp_path: Path, own: str, in_force: str
+) -> None:
+    """It counts as not set, and neither the record nor `status` says that it is in force."""
+    ran = run(
+        found()[0],
+        tmp_path,
+        f"import frostline; frostline.install(role='x', policy={own!r} or None); print('serves')",
+        FROSTLINE_POLICY="folow",
+    )
+    assert (ran.code, ran.output) == (0, "serves\n")
+    (line,) = ran.errors.splitlines()
+    assert "unknown policy 'folow' (did you mean 'follow'?)" in line
+    assert [row.policy for row in overview.read(str(ran.folder)).rows] == [in_force]
+
+
+def test_a_slip_of_the_programs_own_is_an_error_there(tmp_path: Path) -> None:
+    ran = run(found()[0], tmp_path, "import frostline; frostline.install(policy='folow')")
+    assert ran.code == 1 and "did you mean 'follow'" in ran.errors.splitlines()[-1]

@@ -77,10 +77,10 @@ def test_nonsense_is_refused_with_what_was_meant(
         with pytest.raises(SystemExit) as ended:
             parsed(f"{flag}={value}")
         assert ended.value.code == 2
-        words = capsys.readouterr().err
-        assert flag in words and meant in words
+        said_once(capsys.readouterr().err, flag, meant)
         result = CliRunner().invoke(click_server(), [f"{flag}={value}"])
-        assert result.exit_code == 2 and meant in unwrapped(result.output), result.output
+        assert result.exit_code == 2
+        said_once(result.output, flag, meant)
     with pytest.raises(ValueError, match=r"freeze|gc-") as refused:
         frostline.apply({dest: value})
     assert meant in str(refused.value)
@@ -94,6 +94,13 @@ def test_nonsense_is_refused_with_what_was_meant(
     assert f"DYN_{dest.upper()}" in result.output
     with pytest.raises(ValueError, match=f"DYN_{dest.upper()}"):
         frostline.apply(prefix="DYN")
+
+
+def said_once(words: str, flag: str, meant: str) -> None:
+    """argparse and click name the flag themselves; and no other grammar's example stands behind it."""
+    error = unwrapped(words[words.lower().rindex("error: ") :])
+    assert meant in error and error.count(flag) == 1, words
+    assert "tune:" not in error and ("700,10,1000" in error or flag != "--gc-thresholds" or "9999" in error)
 
 
 def unwrapped(text: str) -> str:

@@ -109,7 +109,15 @@ def test_accepts_options(text: str, named: dict[str, object]) -> None:
         ("freeze" + ",thresholds=1/2/3" * 10_000, "at most 200 bytes"),
         ("\u20ac" * 70, "at most 200 bytes"),
         ("follow:5ms", "takes no value"),
-        ("folow", "unknown policy"),
+        ("folow", "did you mean 'follow'"),
+        ("folllow,major=idle", "did you mean 'follow'"),
+        ("sinc:5", "did you mean 'sync'"),
+        ("freeze,treshold=1/2/3", "did you mean 'thresholds'"),
+        ("follow,bugdet=5ms", "did you mean 'budget'"),
+        ("follow,major=idel", "did you mean 'idle'"),
+        ("freeze,boundary=redy", "did you mean 'ready'"),
+        ("thresholds=700/10/1000", "stands behind a policy, as in freeze,thresholds"),
+        ("deadline=5s", "as in idle,deadline"),
         ("sync", "sync:100"),
         ("sync:0", "from 1 to"),
         ("sync:-1", "from 1 to"),
@@ -157,6 +165,28 @@ def test_a_text_of_the_right_words_is_a_policy_or_a_clear_refusal(
     kind: str, value: str, options: list[tuple[str, str, str]]
 ) -> None:
     check(",".join([f"{kind}:{value}" if value else kind, *("".join(option) for option in options)]))
+
+
+@given(st.data(), st.sampled_from(KINDS))
+def test_one_slip_is_understood(data: st.DataObject, kind: str) -> None:
+    """A letter left out, doubled, changed, or two that have changed places."""
+    at = data.draw(st.integers(0, len(kind) - 1))
+    slips = {
+        kind[:at] + kind[at + 1 :],
+        kind[:at] + kind[at] + kind[at:],
+        kind[:at] + data.draw(st.sampled_from("abcxyz")) + kind[at + 1 :],
+        kind[:at] + kind[at + 1 : at + 2] + kind[at] + kind[at + 2 :],
+    }
+    for slip in slips - set(KINDS):
+        with pytest.raises(ValueError, match=f"did you mean '{kind}'"):
+            parse(slip)
+
+
+@pytest.mark.parametrize("word", ["thaw", "x", "", "gunicorn", "on", "none", "collect", "f"])
+def test_another_word_is_not_taken_for_a_slip(word: str) -> None:
+    with pytest.raises(ValueError, match="unknown policy") as refused:
+        parse(word)
+    assert "did you mean" not in str(refused.value)
 
 
 _OPTIONS = {

@@ -11,7 +11,7 @@ import sys
 
 import frostline
 from frostline.embed.pauses import LONGEST_MS
-from frostline.policy.grammar import parse
+from frostline.policy.grammar import parse, three_thresholds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ _YES = ("1", "true", "yes", "on")
 _NO = ("0", "false", "no", "off")
 
 
-def switch(value: object, what: str) -> bool:
+# Each reader's message says what was meant, and not of what: argparse and click name the flag themselves.
+def switch(value: object) -> bool:
     """Reads a yes or a no.
 
     Raises:
@@ -39,10 +40,10 @@ def switch(value: object, what: str) -> bool:
         return True
     if word in _NO:
         return False
-    raise ValueError(f"{what}: 1, true, yes, on or 0, false, no, off{_given(value)}")
+    raise ValueError(f"1, true, yes, on or 0, false, no, off{_given(value)}")
 
 
-def milliseconds(value: object, what: str) -> float:
+def milliseconds(value: object) -> float:
     """Reads a threshold in milliseconds; 0 and None are "off".
 
     Raises:
@@ -61,11 +62,11 @@ def milliseconds(value: object, what: str) -> float:
     if 0.0 <= number <= LONGEST_MS:  # nan is not
         return number
     raise ValueError(
-        f"{what}: milliseconds from 0 (off) to {LONGEST_MS:.0f} (an hour), as in 100 or 2.5{_given(value)}"
+        f"milliseconds from 0 (off) to {LONGEST_MS:.0f} (an hour), as in 100 or 2.5{_given(value)}"
     )
 
 
-def thresholds(value: object, what: str) -> "str | None":
+def thresholds(value: object) -> "str | None":
     """Reads three thresholds, as ``700,10,1000``; None where none were asked for.
 
     Raises:
@@ -74,11 +75,18 @@ def thresholds(value: object, what: str) -> "str | None":
     if value is None:
         return None
     text = ",".join(str(one) for one in value) if isinstance(value, (tuple, list)) else str(value).strip()
+    if not text:
+        raise ValueError(f"three thresholds, as in 700,10,1000{_given(value)}")
+    three_thresholds(text, ",", "700,10,1000")
+    return text
+
+
+def _named(what: str, read: "Callable[[object], object]", value: object) -> object:
+    """Where nobody else says of what a message is."""
     try:
-        parse(f"tune:{text}")
+        return read(value)
     except ValueError as error:
         raise ValueError(f"{what}: {error}") from None
-    return text
 
 
 def _given(value: object) -> str:
@@ -99,7 +107,7 @@ class _Flag:
     __slots__ = ("default", "dest", "help", "metavar", "read")
 
     def __init__(
-        self, dest: str, read: "Callable[[object, str], object]", default: object, metavar: str, help: str
+        self, dest: str, read: "Callable[[object], object]", default: object, metavar: str, help: str
     ) -> None:
         self.dest = dest
         self.read = read
@@ -205,7 +213,8 @@ def _to_argparse(parser: "Any", flags: "tuple[_Flag, ...]", prefix: str) -> None
     def reader(flag: _Flag) -> "Callable[[str], object]":
         def read(text: str) -> object:
             try:
-                return flag.read(text, getattr(text, "variable", "") or flag.option)
+                variable = getattr(text, "variable", "")
+                return _named(variable, flag.read, text) if variable else flag.read(text)
             except ValueError as error:
                 raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -237,14 +246,14 @@ def _to_click(command: "Any", flags: "tuple[_Flag, ...]", prefix: str) -> None:
     def reader(flag: _Flag) -> "Callable[[Any, Any, Any], object]":
         def read(context: "Any", option: "Any", value: object) -> object:
             # Read here and not by click, which takes an empty variable for one that is not set.
-            what = flag.option
+            variable = ""
             if value is None:
-                what = flag.variable(prefix)
-                value = os.environ.get(what)
+                variable = flag.variable(prefix)
+                value = os.environ.get(variable)
             if value is None:
                 return flag.default
             try:
-                return flag.read(value, what)
+                return _named(variable, flag.read, value) if variable else flag.read(value)
             except ValueError as error:
                 raise click.BadParameter(str(error), context, option) from None
 
@@ -334,8 +343,8 @@ def _value(namespace: "Any", flag: _Flag, prefix: str) -> object:
         given = getattr(namespace, flag.dest, missing)
     if given is missing:
         told = os.environ.get(flag.variable(prefix))
-        return flag.default if told is None else flag.read(told, flag.variable(prefix))
-    return flag.read(given, getattr(given, "variable", "") or flag.option)
+        return flag.default if told is None else _named(flag.variable(prefix), flag.read, told)
+    return _named(getattr(given, "variable", "") or flag.option, flag.read, given)
 
 
 def begin_pause_log() -> None:

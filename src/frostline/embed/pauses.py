@@ -250,7 +250,10 @@ def pause_log(threshold_ms: "float | str", logger: "Logger | str | None" = None)
     global _installed
     from frostline.embed.flags import milliseconds
 
-    threshold = milliseconds(threshold_ms, "a threshold of the pause log")
+    try:
+        threshold = milliseconds(threshold_ms)
+    except ValueError as error:
+        raise ValueError(f"a threshold of the pause log: {error}") from None
     if not threshold:
         raise ValueError("a threshold of the pause log: over 0, as in 100; to stop the log call its stop()")
     import logging

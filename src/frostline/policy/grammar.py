@@ -92,13 +92,18 @@ def parse(text: str) -> Policy:
     kind = kind.strip().lower()
     value = value.strip()
     if kind not in KINDS:
+        hint = did_you_mean(kind, KINDS)
+        option = kind.partition("=")[0].strip()
+        if not hint and option in EXAMPLES:
+            takes = next(one for one in ("freeze", "follow", "idle") if option in OPTIONS[one])
+            hint = f" ({option!r} is an option: it stands behind a policy, as in {takes},{EXAMPLES[option]})"
         raise ValueError(
-            f"unknown policy {text!r}{_nearest(kind)}; policies are off, tune:T0,T1,T2, freeze, follow, idle,"
+            f"unknown policy {text!r}{hint}; policies are off, tune:T0,T1,T2, freeze, follow, idle,"
             " sync:N, periodic:60s and prefork"
         )
     policy = Policy(given, kind)
     if kind == "tune":
-        policy.thresholds = _thresholds(value, ",", "tune:50000,20,100")
+        policy.thresholds = three_thresholds(value, ",", "tune:50000,20,100")
     elif kind == "sync":
         policy.every = _number(value, "steps of sync", "sync:100", 1)
     elif kind == "periodic":
@@ -130,12 +135,13 @@ def _check_option(policy: Policy, name: str, has_value: bool, text: str) -> None
         raise ValueError(f"option {name!r} in policy {text!r} has no value, as in {EXAMPLES[name]}")
     if name in EXAMPLES:
         raise ValueError(f"policy {policy.kind!r} has no option {name!r}; it takes {what}")
-    raise ValueError(f"unknown option {name!r} in policy {text!r}; {policy.kind!r} takes {what}")
+    hint = did_you_mean(name, allowed)
+    raise ValueError(f"unknown option {name!r} in policy {text!r}{hint}; {policy.kind!r} takes {what}")
 
 
 def _set_option(policy: Policy, name: str, value: str) -> None:
     if name == "thresholds":
-        policy.thresholds = _thresholds(value, "/", "thresholds=700/10/1000")
+        policy.thresholds = three_thresholds(value, "/", "thresholds=700/10/1000")
     elif name == "budget":
         if value.isascii() and value.isdigit():
             policy.budget = _number(value, "a budget in objects", "budget=50000", _SMALLEST_BUDGET)
@@ -143,13 +149,15 @@ def _set_option(policy: Policy, name: str, value: str) -> None:
             policy.budget_ns = _duration(value, "a budget", EXAMPLES["budget"])
     elif name == "major":
         if value not in MAJORS:
-            raise ValueError(f"major is idle, never or force (given {value!r})")
+            hint = did_you_mean(value, MAJORS)
+            raise ValueError(f"major is idle, never or force (given {value!r}){hint}")
         policy.major = value
     elif name == "boundary":
         if value not in BOUNDARIES:
             raise ValueError(
                 "boundary is program (startup_complete() or an integration tells it) or ready"
                 f" (a supervisor does, by --ready-url and its like; given {value!r})"
+                f"{did_you_mean(value, BOUNDARIES)}"
             )
         policy.boundary = value
     else:
@@ -174,21 +182,57 @@ def _duration(value: str, what: str, example: str) -> int:
     raise ValueError(f"{what}: a whole number and ms, s, min or h, as in {example} (given {value!r})")
 
 
-def _thresholds(value: str, separator: str, example: str) -> "tuple[int, int, int]":
+def three_thresholds(value: str, separator: str, example: str) -> "tuple[int, int, int]":
+    """Reads what ``gc.set_threshold`` takes.
+
+    Args:
+        value: three whole numbers with ``separator`` between them.
+        example: how it is written where it stands, for the message.
+
+    Raises:
+        ValueError: they are no such numbers; the message says what was meant.
+    """
     parts = [part.strip() for part in value.split(separator)]
+    given = f"given {value[:40]!r}" + "..." * (len(value) > 40)
     if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) < 100 for part in parts):
         raise ValueError(
-            f"thresholds are three whole numbers from 0 to {_LARGEST}, as in {example!r} (given {value!r})"
+            f"thresholds are three whole numbers from 0 to {_LARGEST}, as in {example!r} ({given})"
         )
     numbers = (int(parts[0]), int(parts[1]), int(parts[2]))
     if max(numbers) > _LARGEST:
-        raise ValueError(f"a threshold is at most {_LARGEST} (given {value!r})")
+        raise ValueError(f"a threshold is at most {_LARGEST} ({given})")
     return numbers
 
 
-def _nearest(kind: str) -> str:
-    """A hint for a slip of a letter or two; ``difflib`` would cost the target seven modules."""
-    for known in KINDS:
-        if kind and (known.startswith(kind) or kind.startswith(known) or sorted(kind) == sorted(known)):
-            return f" (did you mean {known!r}?)"
-    return ""
+def did_you_mean(word: str, known: "tuple[str, ...]") -> str:
+    """`` (did you mean 'follow'?)`` for a slip of a letter or two, else empty.
+
+    Not by ``difflib``, which would cost the target seven modules.
+    """
+    word = word.lower()
+    if not word or len(word) > 20:
+        return ""
+    best, least = "", 3
+    for one in known:
+        slips = _slips(word, one)
+        if len(word) > 2 and (one.startswith(word) or word.startswith(one)):
+            slips = min(slips, 1)
+        # Two slips in four letters make another word.
+        if slips < least and 2 * slips < len(one):
+            best, least = one, slips
+    return f" (did you mean {best!r}?)" if best else ""
+
+
+def _slips(one: str, other: str) -> int:
+    """Letters left out, put in, changed, or changed with their neighbour (optimal string alignment)."""
+    before: list[int] = []
+    last = list(range(len(other) + 1))
+    for i, letter in enumerate(one, 1):
+        row = [i]
+        for j, wanted in enumerate(other, 1):
+            least = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (letter != wanted))
+            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == wanted:
+                least = min(least, before[j - 2] + 1)
+            row.append(least)
+        before, last = last, row
+    return last[-1]
