@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -85,3 +86,68 @@ def test_a_second_detach(tmp_path: Path) -> None:
         assert "detached already" in done.stdout or "not recorded" in done.stdout
         done = frostline(tmp_path, "detach", "rec")
         assert done.returncode == 1 and "ending" not in done.stdout + done.stderr
+
+
+#: Each command that takes a pid, as it is typed before one.
+COMMANDS = [
+    ("attach", "--yes"), ("detach",), ("freeze",), ("thaw",), ("collect",), ("tune", "700,10,10"),
+    ("policy", "freeze"), ("ping",),
+]  # fmt: skip
+
+
+def old_python() -> str:
+    """An interpreter that is too old to be recorded; empty if there is none."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    there = [str(path) for path in pyenv.glob("3.[6-9].*/bin/python")]
+    there += [path for minor in range(6, 10) if (path := shutil.which(f"python3.{minor}"))]
+    return there[0] if there else ""
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
+def test_every_command_says_the_same_of_a_pid(tmp_path: Path, command: tuple[str, ...]) -> None:
+    """Of one that is no Python, too old, or gone: why, and never that an attach would record it."""
+    waiting = "print('up', flush=True); input()"
+    programs = {"no CPython": ["sh", "-c", "echo up; read line"]}
+    if old_python():
+        programs["is older than 3.10"] = [old_python(), "-c", waiting]
+    for why, program in programs.items():
+        process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "up\n"
+            done = frostline(tmp_path, *command, str(process.pid))
+            assert done.returncode == 1 and why in done.stdout, done
+            assert "records it" not in done.stdout and "[needs-yes]" not in done.stderr
+        finally:
+            process.communicate("\n")
+        done = frostline(tmp_path, *command, str(process.pid))
+        assert done.returncode == 1 and f"there is no process {process.pid} [no-process]" in done.stderr
+    assert not list(tmp_path.glob("frostline-*"))
+
+
+def test_one_that_is_not_recorded_is_told_the_command_that_records_it(tmp_path: Path) -> None:
+    with target(NEWEST, ASKED, tmp_path) as process:
+        done = frostline(tmp_path, "ping", str(process.pid))
+        assert done.returncode == 1
+        assert f"not recorded: `frostline attach {process.pid}` records it" in done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
+def test_another_users_process_is_answered_with_the_command_for_that_user(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    typed = " ".join(word for word in command if not word.startswith("-"))
+    if os.geteuid():
+        done = frostline(tmp_path, *command, "1")
+        assert done.returncode == 1 and f"sudo -u root frostline {typed} 1" in done.stderr, done
+        return
+    sleeper = subprocess.Popen(["sleep", "600"], user=54321)
+    try:
+        done = frostline(tmp_path, *command, str(sleeper.pid))
+        assert done.returncode == 1 and "belongs to another user (54321) [not-yours]" in done.stderr, done
+        assert (
+            f"setpriv --reuid=54321 --regid=54321 --clear-groups frostline {typed} {sleeper.pid}"
+            in done.stderr
+        )
+    finally:
+        sleeper.kill()
+        sleeper.wait()

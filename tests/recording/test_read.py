@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from frostline import format as fmt
-from frostline.errors import FrostlineError
-from frostline.recording import merge, newest_session, read_session
+from frostline.recording import merge, read_session
 from frostline.recording.segment import unescape
 from tests.synthetic import MS, Process, pack, write_helper, write_run
 
@@ -279,25 +278,6 @@ def test_sessions_of_two_hosts_are_laid_over_each_other_by_wall_time(tmp_path: P
     assert [int(s.passes["start"][0]) + here for s in merged.series] == wall
     assert [int(s.spans["start"][0]) + here for s in merged.series] == wall
     assert merged.clock_error > 0
-
-
-def test_newest_is_what_run_noted_or_what_lies_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    with pytest.raises(FrostlineError) as caught:
-        newest_session(tmp_path)
-    assert caught.value.slug == "no-session"
-    noted = tmp_path / "elsewhere"
-    noted.mkdir()
-    (tmp_path / "state" / "frostline").mkdir(parents=True)
-    (tmp_path / "state" / "frostline" / "last").write_text(f"{noted}\n")
-    assert newest_session(tmp_path) == noted
-    here = tmp_path / "frostline-20260101-000000"
-    here.mkdir()
-    os.utime(noted, ns=(1, 1))
-    assert newest_session(tmp_path) == here
-    write_run(noted, ["x"])  # joined again: newer now
-    os.utime(here, ns=(2, 2))
-    assert newest_session(tmp_path) == noted
 
 
 @pytest.mark.parametrize("text", ["", "plain", "a\tb\nc\\d", "\\n", "\\"])

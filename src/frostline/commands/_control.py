@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
+from frostline.commands._newest import newest
 from frostline.commands.status import printable
 from frostline.reach import asking
 
@@ -15,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def options(function: F) -> F:
     """The arguments that they all take: ``where``, ``tree``, ``seconds``, ``as_json``."""
     for add in (
-        click.option("--json", "as_json", is_flag=True, help="For programs."),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs."),
         click.option(
             "--wait",
             "seconds",
@@ -49,7 +50,11 @@ def ask(
         say: what a "done" means, in words.
         spread: behind the arguments each process gets so much more than the one before it.
     """
-    answers = asking.ask_all(asking.targets(where, tree), op, arguments, seconds, text=text, spread=spread)
+    context = click.get_current_context()
+    typed = (context.info_name, context.params.get("thresholds"), context.params.get("text"))
+    doing = " ".join(str(word) for word in typed if word)
+    found = asking.targets(where or newest(), tree, doing)
+    answers = asking.ask_all(found, op, arguments, seconds, text=text, spread=spread)
     silent = [answer for answer in answers if not answer.done]
     if as_json:
         rows = [

@@ -53,7 +53,9 @@ of unused bytes behind a library's code, written once."""
     help="How long each process is waited for.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Do not ask; needed where there is no terminal to ask on.")
-@click.option("--json", "as_json", is_flag=True, help="For programs; implies no question, so give --yes.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON, for programs; nothing is asked then, so give --yes."
+)
 def attach(
     where: str,
     tree: bool,
@@ -69,6 +71,11 @@ def attach(
     as_json: bool,
 ) -> int:
     """Record the process PID, which runs already, into a session as `frostline run` would.
+
+    \b
+        frostline attach 4711 --tree          # a server, with its workers
+        frostline report                      # while it runs, or later
+        frostline detach 4711 --tree          # everything out again, the server runs on
 
     Ends with 0 if every process meant is recorded, 1 if any is not.
     """
@@ -100,6 +107,10 @@ def attach(
             " nothing was done",
             remedy,
         )
+    hopeless = attaching.refused(pids)
+    if hopeless is not None:  # said before anybody is asked, and no session is made for it
+        _print(None, hopeless, pids, left_out, as_json)
+        return 1
     what = "1 process" if len(pids) == 1 else f"{len(pids)} processes"
     if not yes:
         _ask(_RISKS.format(count=what) + (f"\n{_left_out(left_out)}" if left_out else ""), as_json)
@@ -120,21 +131,39 @@ def attach(
             session.keep()
         else:
             session.give_up()
-    done = sum(row.done for row in rows)
     if as_json:
-        value = {
-            "session": session.folder if done else None,
-            "attached": done,
-            "processes": [row._asdict() for row in rows],
-            "left_out": [{"pid": one.pid, "name": one.name} for one in left_out],
-        }
-        click.echo(json.dumps(value, indent=2))
+        _print(session.folder, rows, pids, left_out, True)
     else:
+        done = sum(row.done for row in rows)
         _close(session, rows, done, no_children)
         if left_out:
             click.echo(printable(_left_out(left_out)) + ":")
             click.echo(f"  {_with_tree(pid, _shown(session.folder) if done else '')}")
     return 0 if all(row.done or row.recorded for row in rows) else 1
+
+
+def _print(
+    folder: "str | None",
+    rows: list[attaching.Attached],
+    pids: list[int],
+    left_out: list[asking.Target],
+    as_json: bool,
+) -> None:
+    done = sum(row.done for row in rows)
+    if as_json:
+        value = {
+            "session": folder if done else None,
+            "attached": done,
+            "processes": [row._asdict() for row in rows],
+            "left_out": [{"pid": one.pid, "name": one.name} for one in left_out],
+        }
+        click.echo(json.dumps(value, indent=2))
+        return
+    for row in rows:
+        click.echo("\n".join(printable(line) for line in _lines(row, pids)))
+    click.echo(f"{done} of {len(rows)} processes attached")
+    if left_out:
+        click.echo(f"{printable(_left_out(left_out))}:\n  {_with_tree(pids[0], '')}")
 
 
 def _checked_pid(text: str) -> int:
@@ -165,7 +194,7 @@ def _ask(risks: str, as_json: bool) -> None:
     terminal = sys.stdin is not None and sys.stdin.isatty() and not as_json
     if not terminal:
         raise usage(
-            "needs-yes", "there is no terminal to ask on", "Read docs/how-to/attach.md, then give --yes."
+            "needs-yes", "there is no terminal to ask on", "Read `frostline explain attach`, then give --yes."
         )
     click.echo(risks)
     click.confirm("Attach?", abort=True)

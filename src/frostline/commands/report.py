@@ -14,8 +14,9 @@ import click
 
 from frostline.analysis import Analysis, Options, analyse
 from frostline.analysis.requests import with_requests
+from frostline.commands._newest import newest
 from frostline.reach.sealing import seal_dead
-from frostline.recording import Session, merge, newest_session, read_session
+from frostline.recording import Session, merge, read_session
 from frostline.recording.requests import FORMATS, read_requests
 from frostline.recording.session import Progress
 from frostline.report import report as text_report
@@ -41,7 +42,7 @@ class Named(click.Path):
 
 @click.command(name="report")
 @click.argument("sessions", nargs=-1, type=Named(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON (schema: docs/json.md).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (schema: `frostline explain json`).")
 @click.option(
     "--csv",
     "csv_folder",
@@ -103,7 +104,7 @@ def report(
     request_files: tuple[Path, ...],
     requests_format: str | None,
 ) -> None:
-    """Report on a session, on several merged by their clocks, or on the newest.
+    """Report on a session (a folder), on several merged by their clocks, or on the newest.
 
     Works while the session is being recorded.
     """
@@ -131,7 +132,7 @@ def report(
 
 def analysed(paths: tuple[Path, ...], options: Options | None = None) -> Analysis:
     """Reads and analyses sessions; of none, the newest. Segments that dead processes left are sealed."""
-    chosen = paths or (newest_session(),)
+    chosen = paths or (Path(newest()),)
     read: list[Session] = []
     for path in chosen:
         if path.is_dir():

@@ -5,19 +5,20 @@ import json
 import click
 
 from frostline.reach import overview
-from frostline.reach import session as sessions
 
 
 @click.command(short_help="List a session's processes, and those that were missed.")
 @click.argument("session", required=False)
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def status(session: "str | None", as_json: bool) -> None:
-    """List every Python process of SESSION (the newest if none is named).
+    """List every Python process of SESSION (a folder; the newest if none is named).
 
     With its name, interpreter, policy, thresholds, freeze and boundary; those that were not
     reached are named, each with the reason and what to do about it.
     """
-    found = overview.read(session or sessions.newest())
+    from frostline.commands._newest import newest
+
+    found = overview.read(session or newest())
     if as_json:
         rows = [row._asdict() | {"line": row.line and row.line._asdict()} for row in found.rows]
         value = found._asdict() | {"rows": rows}

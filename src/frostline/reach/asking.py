@@ -13,8 +13,8 @@ from typing import NamedTuple
 from frostline import format as layout
 from frostline.errors import FrostlineError
 from frostline.format import meanings
-from frostline.reach import control, facts, missed, overview, proc, sealing, segments
-from frostline.reach import session as sessions
+from frostline.reach import control, facts, missed, overview, permission, proc, sealing, segments
+from frostline.reach.newest import newest
 
 #: Callers at a time: each waits on one process, most of the time asleep.
 _AT_ONCE = 32
@@ -56,17 +56,18 @@ _OUTCOMES = {
 }
 
 
-def targets(where: "str | None", tree: bool = False) -> list[Target]:
+def targets(where: "str | None", tree: bool = False, doing: str = "ping") -> list[Target]:
     """The live processes meant by an argument of the command line.
 
     Args:
         where: a session's folder, a pid, or None for the newest session.
         tree: of a pid, its descendants as well.
+        doing: the command's name, for the message.
 
     Raises:
         FrostlineError: ``no-session``, ``no-process``, ``not-yours``, or ``no-targets``.
     """
-    found = of_pid(int(where), tree) if where is not None and _is_pid(where) else _of_session(where)
+    found = of_pid(int(where), tree, doing) if where is not None and _is_pid(where) else _of_session(where)
     if not found:
         raise FrostlineError(
             "no-targets",
@@ -81,7 +82,7 @@ def _is_pid(where: str) -> bool:
 
 
 def _of_session(where: "str | None") -> list[Target]:
-    folder = os.path.realpath(where or sessions.newest())
+    folder = os.path.realpath(where or newest().path)
     rows = {row.pid: row for row in overview.read(folder).rows if row.alive}
     active = sealing.active_folder(folder)
     found = []
@@ -121,28 +122,37 @@ def _newest_first_segments(folder: str) -> dict[int, str]:
     return found
 
 
-def of_pid(pid: int, tree: bool) -> list[Target]:
-    """A process, recorded or not, and with ``tree`` the Python processes among its descendants."""
+def of_pid(pid: int, tree: bool, doing: str = "ping") -> list[Target]:
+    """A process, recorded or not, and with ``tree`` the Python processes among its descendants.
+
+    Args:
+        doing: the command's name, for the message.
+
+    Raises:
+        FrostlineError: ``no-process`` or ``not-yours``.
+    """
     now = proc.stat(pid)
     if now is None or not now.alive:
-        raise FrostlineError("no-process", f"there is no process {pid}", "Name one that runs, or a session.")
-    if not mine(pid):
         raise FrostlineError(
-            "not-yours",
-            f"process {pid} belongs to another user",
-            "Ask as the user who runs it: a request is for the same user only.",
+            "no-process", f"there is no process {pid}", "`pgrep -af NAME` finds the pid of one that runs."
         )
+    if not mine(pid):
+        raise permission.not_yours(pid, doing + " --tree" * tree)
     pids = [pid, *(_descendants(pid) if tree else ())]
     found = []
     for one in pids:
         path = _mapped_mailbox(one)
         if path:
             found.append(_target(one, path, ""))
-        elif one == pid:
-            found.append(Target(one, name_of(one), "", "not recorded: `frostline attach` records it"))
-        elif proc.is_interpreter(proc.executable(one)):
-            found.append(Target(one, name_of(one), "", "not recorded"))
+        elif one == pid or proc.is_interpreter(proc.executable(one)):
+            found.append(Target(one, name_of(one), "", _why_not_recorded(one)))
     return found
+
+
+def _why_not_recorded(pid: int) -> str:
+    from frostline.reach import inside  # with ctypes and what reads symbols: only where it is asked for
+
+    return inside.why_not_recorded(pid)
 
 
 def _descendants(pid: int) -> list[int]:

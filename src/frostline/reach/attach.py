@@ -15,10 +15,9 @@ from typing import NamedTuple
 from frostline import __version__
 from frostline.errors import FrostlineError
 from frostline.reach import asking, elf, environment, injection, permission, proc
+from frostline.reach.inside import Python, check
 
 _REMOTE_EXEC = (3, 14)
-#: Exported by free-threaded builds only.
-_FREE_THREADED = "_Py_MergeZeroLocalRefcount"
 _BUSY_PAUSE = 0.1
 #: A main thread that has not come to `sys.remote_exec`'s script by then waits, most likely, seconds.
 _SOON = 0.3
@@ -33,15 +32,6 @@ _SAID = {
     "other-version": "it has loaded another version of Frostline by itself",
     "busy": "it was inside a collector's callback each time",
 }
-
-
-class Python(NamedTuple):
-    """The interpreter inside a process, as its symbols tell."""
-
-    version: tuple[int, int, int]
-    free_threaded: bool
-    functions: dict[str, int]
-    images: list[elf.Image]
 
 
 class Attached(NamedTuple):
@@ -80,59 +70,13 @@ class _Said(NamedTuple):
     cpu_ns: int
 
 
-def python_in(pid: int) -> Python:
-    """Finds the interpreter.
-
-    Raises:
-        FrostlineError: ``not-python``: there is none, or it exports nothing.
-    """
-    images = elf.images(pid)
-    for image in images:
-        found = elf.symbols(image, (*injection.FUNCTIONS, "Py_Version", "PyIter_Send", _FREE_THREADED))
-        if "Py_AddPendingCall" not in found:
-            continue
-        if "Py_Version" in found:
-            word = elf.word(pid, found["Py_Version"])
-            version = word >> 24 & 255, word >> 16 & 255, word >> 8 & 255
-        else:
-            version = (3, 10, -1) if "PyIter_Send" in found else (3, 9, -1)  # it does not say
-        images.remove(image)
-        return Python(version, _FREE_THREADED in found, found, [image, *images])
-    if not images:
-        raise FrostlineError("no-ptrace", "its memory map cannot be read", permission.why_refused(pid))
-    raise FrostlineError(
-        "not-python",
-        "it is no CPython, or a static build that exports none of its functions",
-        "Name the pid of the Python process, or use --tree; a static build is recorded by `frostline run`.",
-    )
-
-
-def _check(pid: int) -> None:
-    """Whether it may be attached to. That it is no Python comes first: how to be let in helps nobody then."""
-    try:
-        permission.check(pid)
-    except FrostlineError as error:
-        program = proc.executable(pid)
-        names = (program, *proc.arguments(pid)[:1], proc.title(pid))
-        if error.slug in ("no-process", "other-namespace") or any(map(proc.is_interpreter, names)):
-            raise
-        if program and proc.mapped(pid):
-            python_in(pid)
-            raise
-        raise FrostlineError(
-            error.slug,
-            f"by its name ({proc.title(pid)}) it is no Python; {error.message}",
-            f"Name the pid of a Python process. If it is one all the same: {error.remedy}",
-        ) from error
-
-
 def processes(pid: int, tree: bool) -> list[int]:
     """The pids meant: the process, and with ``tree`` each of its descendants that is a Python.
 
     Raises:
         FrostlineError: ``no-process`` or ``not-yours``.
     """
-    found = asking.of_pid(pid, tree)
+    found = asking.of_pid(pid, tree, "attach")
     return [target.pid for target in found]
 
 
@@ -150,6 +94,28 @@ def into(pid: int) -> str:
 def left_out(pid: int) -> list[asking.Target]:
     """The Python processes among its descendants that nobody records."""
     return [one for one in asking.of_pid(pid, True)[1:] if not is_recorded(one.pid)]
+
+
+def refused(pids: list[int]) -> "list[Attached] | None":
+    """Why none of them can be attached to; None where one can, or is recorded. Nothing is touched."""
+    rows: list[Attached] = []
+    for pid in pids:
+        row = None if is_recorded(pid) else _refusal(pid)
+        if row is None:
+            return None
+        rows.append(row)
+    return rows
+
+
+def _refusal(pid: int) -> "Attached | None":
+    try:
+        check(pid)
+    except FrostlineError as error:
+        return Attached(pid, asking.name_of(pid), error.message, error.remedy, 0, 0, 0, "")
+    except OSError as error:
+        why = f"{error.filename or 'it'}: {error.strerror}"
+        return Attached(pid, asking.name_of(pid), why, permission.why_refused(pid), 0, 0, 0, "")
+    return None
 
 
 class Injector:
@@ -196,13 +162,8 @@ class Injector:
         name = asking.name_of(pid)
         python = ""
         try:
-            _check(pid)
-            inside = python_in(pid)
-            python = ".".join(str(part) for part in inside.version if part >= 0)
-            if inside.free_threaded:
-                raise FrostlineError("free-threaded", _SAID["free-threaded"], "")
-            if inside.version < (3, 10):
-                raise FrostlineError("old-python", _SAID["not-supported"], "Use Python 3.10 or later.")
+            inside = check(pid)
+            python = inside.shown
             self._compile(pid, inside)
             until = time.monotonic() + self.wait
             pause = _BUSY_PAUSE
@@ -366,7 +327,9 @@ def _remote_exec(pid: int, inside: Python, script: str) -> None:
     if "Permission" in last or "Operation not permitted" in last:
         raise FrostlineError("no-ptrace", f"sys.remote_exec is refused: {last}", permission.why_refused(pid))
     raise FrostlineError(
-        "remote-failed", f"sys.remote_exec failed: {last or run.returncode}", "See docs/limits.md."
+        "remote-failed",
+        f"sys.remote_exec failed: {last or run.returncode}",
+        "Start it under `frostline run`.",
     )
 
 

@@ -15,6 +15,8 @@ from frostline.errors import FrostlineError
 from frostline.reach import proc
 
 _SHARED = "/dev/shm"
+#: Sessions whose paths are kept for commands that are given none.
+_REMEMBERED = 20
 _LEAST_FREE = 16 << 20
 
 
@@ -200,7 +202,7 @@ def add_warning(run_file: str, text: str) -> None:
 
 
 def state_file() -> Path:
-    """Where the newest session's path is kept."""
+    """Where the newest sessions' paths are kept."""
     base = os.environ.get("XDG_STATE_HOME", "")
     root = Path(base) if base.startswith("/") else Path.home() / ".local" / "state"
     return root / "frostline" / "last"
@@ -211,25 +213,17 @@ def remember(session: str) -> None:
     try:
         path = state_file()
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(session + "\n", encoding="utf-8", errors="surrogateescape")
+        before = [one for one in remembered() if one != session]
+        text = "\0".join([session, *before[: _REMEMBERED - 1]])
+        path.write_text(text + "\n", encoding="utf-8", errors="surrogateescape")
     except (OSError, RuntimeError):  # RuntimeError: no home directory
         pass
 
 
-def newest() -> str:
-    """The session noted last.
-
-    Raises:
-        FrostlineError: ``no-session``.
-    """
+def remembered() -> list[str]:
+    """The sessions noted last, the newest first; some may have gone."""
     try:
-        path = state_file().read_text(encoding="utf-8", errors="surrogateescape").removesuffix("\n")
+        text = state_file().read_text(encoding="utf-8", errors="surrogateescape")
     except (OSError, RuntimeError):
-        path = ""
-    if path and os.path.isdir(path):
-        return path
-    raise FrostlineError(
-        "no-session",
-        f"the newest session, {path}, is not there" if path else "no session has been recorded yet",
-        "Name the session's folder, or record one: frostline run -- COMMAND",
-    )
+        return []
+    return [path for path in text.removesuffix("\n").split("\0") if path]

@@ -3,7 +3,7 @@
 from frostline.recording.loss import Loss
 from frostline.recording.model import Mark, Series
 from frostline.recording.notes import ProcessSeen, Run, Session
-from frostline.recording.session import merge, newest_session, read_session
+from frostline.recording.session import merge, read_session
 
 __all__ = [
     "Loss",
@@ -13,6 +13,5 @@ __all__ = [
     "Series",
     "Session",
     "merge",
-    "newest_session",
     "read_session",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -257,34 +256,3 @@ def _offset(session: Session) -> tuple[int, int]:
         return 0, 0
     monotonic, realtime, error = min(anchors, key=lambda anchor: anchor[2])
     return realtime - monotonic, error
-
-
-# --- the newest -----------------------------------------------------------------------
-def newest_session(cwd: Path | None = None) -> Path:
-    """The newest session: the last that ``run`` noted, or the newest default folder here.
-
-    Raises:
-        FrostlineError: there is none.
-    """
-    candidates: list[tuple[int, Path]] = []
-    places: list[Path] = []
-    # None was noted, or there is no home (RuntimeError); the folders here may say more.
-    with contextlib.suppress(OSError, ValueError, RuntimeError):
-        state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-        noted = (state / "frostline" / "last").read_text(encoding="utf-8", errors="surrogateescape")
-        places.append(Path(noted.removesuffix("\n")))
-    places += (cwd or Path.cwd()).glob("frostline-*-*")
-    for place in places:
-        try:
-            if place.is_absolute() and place.is_dir():
-                stamps = [p.stat().st_mtime_ns for p in place.glob("run-*.json")]
-                candidates.append((max(stamps, default=place.stat().st_mtime_ns), place))
-        except (OSError, ValueError):
-            continue
-    if not candidates:
-        raise FrostlineError(
-            "no-session",
-            "no session was named, and none was found here",
-            "record one with `frostline run -- COMMAND`, or name its folder",
-        )
-    return max(candidates)[1]
