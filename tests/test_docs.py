@@ -53,6 +53,22 @@ def test_no_message_is_documented_that_nothing_can_say() -> None:
     assert documented() - spoken == set()
 
 
+def test_no_message_sends_to_a_file_that_an_installed_frostline_does_not_have() -> None:
+    """``frostline explain`` shows the documents everywhere. Docstrings are for those who read the source."""
+    for path in SOURCE.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        docstrings = {
+            id(node.body[0].value)
+            for node in ast.walk(tree)
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+            and node.body
+            and isinstance(node.body[0], ast.Expr)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+                assert not re.search(r"docs/[\w/-]+\.md", node.value), f"{path}:{node.lineno}"
+
+
 def test_the_format_is_described_as_it_is() -> None:
     from frostline.format.describe import describe
 

@@ -49,6 +49,8 @@ def test_no_argument_shows_the_help(tmp_path: Path) -> None:
 def test_an_unknown_command_is_usage(tmp_path: Path) -> None:
     done = frostline(tmp_path, "reprot")
     assert done.returncode == 2 and "reprot" in done.stderr and "Traceback" not in done.stderr
+    assert "Did you mean 'report'?" in done.stderr
+    assert "Did you mean" not in frostline(tmp_path, "xyz").stderr
 
 
 def test_the_version(tmp_path: Path) -> None:
@@ -157,7 +159,7 @@ def test_status_of_nothing(tmp_path: Path) -> None:
     done = frostline(tmp_path, "status", "nowhere")
     assert (done.returncode, done.stdout) == (1, "") and "[no-session]" in done.stderr
     done = frostline(tmp_path, "status")
-    assert done.returncode == 1 and "no session has been recorded yet" in done.stderr
+    assert done.returncode == 1 and "none was found here" in done.stderr
 
 
 def test_a_hostile_title_is_shown_without_its_control_characters(tmp_path: Path) -> None:

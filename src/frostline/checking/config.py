@@ -116,7 +116,10 @@ def _scripts(value: dict[str, Any]) -> tuple[tuple[str, str], ...]:
 
 def _bad(file: Path, what: str) -> FrostlineError:
     return FrostlineError(
-        "bad-check-config", f"{file} {what}", "docs/check.md lists the keys and their values.", exit_code=2
+        "bad-check-config",
+        f"{file} {what}",
+        "`frostline explain check` lists the keys and their values.",
+        exit_code=2,
     )
 
 

@@ -22,7 +22,7 @@ from frostline.commands.status import printable
     metavar="FILE",
     help="Another pyproject.toml than the nearest.",
 )
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def check(path: Path, config: "Path | None", as_json: bool) -> int:
     """Check the Python source at PATH, without running it.
 

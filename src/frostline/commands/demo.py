@@ -32,7 +32,8 @@ _BUSY_CORES = 0.3
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="New folder for the recordings.")
 @click.option("--scale", type=click.FloatRange(0.01, 10), default=1.0, show_default=True,
               help="Size of the heaps; 1 is 0.6 to 1 million objects a process.")  # fmt: skip
-@click.option("--workers", type=click.IntRange(1, 8), default=1, show_default=True)
+@click.option("--workers", type=click.IntRange(1, 8), default=1, show_default=True,
+              help="Worker processes behind the engine core.")  # fmt: skip
 @click.option("--seconds", type=click.FloatRange(1, 3600), default=40.0, show_default=True,
               help="Time under load, for each of the two runs.")  # fmt: skip
 @click.option("--rate", type=click.FloatRange(0.1, 1000), default=12.0, show_default=True,
@@ -69,10 +70,13 @@ def demo(
 
 
 @demo.command()
-@click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="0: the kernel chooses.")
-@click.option("--scale", type=click.FloatRange(0.01, 10), default=1.0, show_default=True)
-@click.option("--workers", type=click.IntRange(1, 8), default=1, show_default=True)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True,
+              help="Port to listen on; 0: the kernel chooses.")  # fmt: skip
+@click.option("--scale", type=click.FloatRange(0.01, 10), default=1.0, show_default=True,
+              help="Size of the heaps; 1 is 0.6 to 1 million objects a process.")  # fmt: skip
+@click.option("--workers", type=click.IntRange(1, 8), default=1, show_default=True,
+              help="Worker processes behind the engine core.")  # fmt: skip
 @click.option("--step-ms", type=click.FloatRange(0, 1000), default=5.0, show_default=True,
               help="A step takes at least so long, as on an accelerator.")  # fmt: skip
 @click.option("--seed", type=int, default=0, help="Of the model's weights.")
@@ -90,8 +94,10 @@ def serve(
 
 @demo.command()
 @click.argument("url")
-@click.option("--rate", type=click.FloatRange(0.1, 1000), default=12.0, show_default=True)
-@click.option("--seconds", type=click.FloatRange(1, 3600), default=30.0, show_default=True)
+@click.option("--rate", type=click.FloatRange(0.1, 1000), default=12.0, show_default=True,
+              help="Requests a second.")  # fmt: skip
+@click.option("--seconds", type=click.FloatRange(1, 3600), default=30.0, show_default=True,
+              help="How long requests are sent.")  # fmt: skip
 @click.option("--seed", type=int, default=0, help="Of the plan of arrivals.")
 @click.option("--output", type=click.Path(path_type=Path), help="File for every request's times.")
 def drive(url: str, rate: float, seconds: float, seed: int, output: Path | None) -> None:

@@ -19,12 +19,11 @@ _SAID = (
 @click.command(short_help="Take the recorder out of a live server.")
 @options
 def detach(where: "str | None", tree: bool, seconds: float, as_json: bool) -> int:
-    """Take everything of Frostline's out of every live process of a session (the newest if none is named), or
-    out of one process.
+    """Take everything of Frostline's out of every live process of SESSION (the newest), or of PID.
 
     Callbacks, stand-ins, spans, the signal handler and the environment variables go, what Frostline
     froze is thawed, and the files are closed: `frostline report` reads them as ever. Loaded modules and
-    an empty at-fork function stay.
+    an empty at-fork function stay. Ends with 1 if any process did not answer.
     """
     return ask(layout.OP_DETACH, (), _say, where, tree, seconds, as_json)
 

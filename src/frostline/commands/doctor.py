@@ -16,7 +16,7 @@ from frostline.reach import fitness
     metavar="PATH",
     help="The interpreter that the server runs on; ours if none is named.",
 )
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def doctor(python: "str | None", as_json: bool) -> int:
     """Check that an interpreter, its environment and this machine are fit.
 

@@ -54,7 +54,12 @@ def export(
     to: Path | None,
     gap_ms: float,
 ) -> None:
-    """Write a session, or several merged by their clocks, or the newest, for other tools."""
+    """Write a session (a folder), or several merged by their clocks, or the newest, for other tools.
+
+    \b
+        frostline export --chrome trace.json        # open it at ui.perfetto.dev
+        frostline export --into profiler.json.gz    # the passes, in a trace of torch's profiler
+    """
     if (chrome is None) == (into is None):
         raise click.UsageError("give --chrome FILE, or --into TRACE")
     out = to or (into.with_name(_named(into.name)) if into else None)

@@ -56,6 +56,7 @@ COMMANDS = {
     "load": ("frostline.commands.load", "Send a server requests by a plan, and say what users would feel."),
     "check": ("frostline.commands.check", "Check that every process of your source applies the policy."),
     "doctor": ("frostline.commands.doctor", "Check that this interpreter, environment and machine are fit."),
+    "explain": ("frostline.commands.explain", "Say what a message means, or show a page of the documents."),
     "demo": ("frostline.commands.demo", "Run the reference server, stock and frozen, and compare."),
 }
 
@@ -173,6 +174,19 @@ def _dispatch(arguments: list[str]) -> int:
             found: click.Command = getattr(module, cmd_name.replace("-", "_"))
             return found
 
+        def resolve_command(
+            self, ctx: click.Context, args: list[str]
+        ) -> "tuple[str | None, click.Command | None, list[str]]":
+            try:
+                return super().resolve_command(ctx, args)
+            except click.UsageError as error:
+                import difflib
+
+                close = difflib.get_close_matches(args[0], COMMANDS, n=1)
+                if not close:
+                    raise
+                raise click.UsageError(f"{error.message} Did you mean {close[0]!r}?", ctx) from error
+
         def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
             # From the table: help must not import every command.
             with formatter.section("Commands"):
@@ -184,6 +198,8 @@ def _dispatch(arguments: list[str]) -> int:
         """Find, explain and remove the pauses of CPython's cyclic garbage collector.
 
         Begin with:  frostline run -- COMMAND   and then:  frostline report
+
+        A name in [brackets] behind a message:  frostline explain NAME
         """
 
     try:

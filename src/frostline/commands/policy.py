@@ -24,7 +24,7 @@ def policy(
     text: "str | None", where: "str | None", tree: bool, seconds: float, as_json: bool, now: bool
 ) -> int:
     """Put POLICY in force in every live process of SESSION (the newest), or of PID; without POLICY say
-    which one is in force there, and what has come of it.
+    which one is in force there, and what has come of it. `frostline explain policies` has them all.
 
     It replaces the one in force, gives that one's thresholds back, and is that of programs started
     from there later. `off` takes it out and thaws. A process that has not been told that start-up is

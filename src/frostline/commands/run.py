@@ -27,7 +27,8 @@ _SPAN = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*(=[^;=]+)?$")
 @click.option(
     "--policy",
     envvar="FROSTLINE_POLICY",
-    help="freeze, follow, tune:T0,T1,T2, ...: see docs/policies.md. Not given: the program's own, if any.",
+    help="freeze, follow, tune:T0,T1,T2, ...: see `frostline explain policies`. Not given: FROSTLINE_POLICY,"
+    " else the program's own, if any.",
 )
 @click.option(
     "--span",
@@ -61,7 +62,7 @@ _SPAN = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*(=[^;=]+)?$")
     metavar="SIZE",
     help="Kept of one process: the oldest spans go first, then young passes. 0 keeps everything.",
 )
-@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENTS]...")
 def run(
     output: "str | None",
     policy: "str | None",
@@ -75,6 +76,11 @@ def run(
     command: tuple[str, ...],
 ) -> None:
     """Record COMMAND and every Python process that it starts, without a change to them.
+
+    \b
+        frostline run -- uvicorn app:app
+        frostline run --policy freeze --ready-url http://127.0.0.1:8000/ -- ./my-server
+        frostline report                      # the newest recording, also while it runs
 
     This process becomes COMMAND: pid, exit code and signals are its own. Exit codes 125 (a
     failure of Frostline's), 126 (cannot execute) and 127 (not found) are ours.
@@ -119,7 +125,7 @@ def checked_policy(text: str) -> "Policy":
     try:
         return grammar.parse(text)
     except ValueError as error:
-        raise usage("bad-policy", str(error), "See docs/policies.md.") from error
+        raise usage("bad-policy", str(error), "`frostline explain policies` has them all.") from error
 
 
 def checked_presets(text: str) -> str:
