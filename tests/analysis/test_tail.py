@@ -53,15 +53,14 @@ def test_where_nothing_is_touched_nothing_is_said(tmp_path: Path) -> None:
 def test_case_42_passes_outside_the_main_thread_are_listed(tmp_path: Path) -> None:
     process = Process()
     process.add_mark(fmt.MARK_ATTACH, 0, thread=1, tid=process.pid)
-    process.add_mark(fmt.MARK_THREAD, 1, thread=2, tid=4800, a=process.name("worker"))
     process.add_pass(1 * S, MS, 0, thread=1, collected=50)
     process.add_pass(2 * S, 3 * MS, 0, thread=2, collected=1)
     process.add_pass(3 * S, 30 * MS, 2, thread=2, tid=4800, collected=7)
     process.add_pass(4 * S, 5 * MS, 0, thread=3)
     analysis = analysed(tmp_path, process)
     (worker, other) = analysis.processes[0].threads
-    assert (worker.name, worker.tid, worker.count, worker.full) == ("worker", 4800, 2, 1)
-    assert (worker.reclaimed, worker.longest, other.name, other.tid) == (8, 30 * MS, "", 0)
+    assert (worker.tid, worker.count, worker.full) == (4800, 2, 1)
+    assert (worker.reclaimed, worker.longest, other.tid) == (8, 30 * MS, 0)
     text = "\n".join(plain(report(analysis)))
     assert "Passes outside the main thread" in text
     assert "finalizers of what a pass reclaims run in its thread" in text

@@ -21,6 +21,8 @@ SEVERAL = 4
 
 #: Acts of the line that freeze.
 _ACTS = (fmt.LINE_MOVED, fmt.LINE_OVER_BURST, fmt.LINE_WHOLE_HEAP)
+#: Acts of a policy that has no line.
+_PLAIN = (fmt.LINE_AWAITS, fmt.LINE_TOLD)
 _BOUNDARY_FROM = {1: "the program", 2: "the supervisor", 3: "an integration"}
 #: Marks that are no event of their own: they are shown in tables instead.
 _QUIET = {
@@ -28,7 +30,6 @@ _QUIET = {
     fmt.MARK_IDENTITY,
     fmt.MARK_WRAPPED,
     fmt.MARK_REFUSED,
-    fmt.MARK_THREAD,
     fmt.MARK_OTHER_CALLBACK,
     fmt.MARK_COLLECT,
 }
@@ -202,7 +203,10 @@ def _words(series: Series, mark: Mark) -> str:
     if mark.kind == fmt.MARK_DEAD_COLLECTOR:
         return "the collector does not run here: the process was forked while a pass was running"
     if mark.kind == fmt.MARK_LINE:
-        return f"{dict(LINES).get(a, 'a policy acted')}: {b:,}; F {c:,} of at most {e:,}, H {d:,}"
+        text = dict(LINES).get(a, "a policy acted")
+        if a in _PLAIN:
+            return text
+        return f"{text}: {b:,}; F {c:,} of at most {e:,}, H {d:,}"
     if mark.kind == fmt.MARK_REINSTALLED:
         return "the program had removed our callback from gc.callbacks; it was put back"
     meaning = next((text for kind, _, text in fmt.MARK_KINDS if kind == mark.kind), "")

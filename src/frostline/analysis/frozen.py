@@ -102,6 +102,15 @@ class LineStory:
     #: The budget in objects that was raised to; 0 if it was not.
     raised: int = 0
     over: tuple[Over, ...] = ()
+    #: ``follow``: times that what lives of the frozen was counted at a safe point, what that took (ns) and
+    #: the longest. No pass holds them.
+    counts: int = 0
+    counts_total: int = 0
+    counts_longest: int = 0
+    #: CPU ns of its own callback in stops, counts of the oldest generation above all, and the longest of
+    #: them. No pass holds them either. Of the live words, as they were last.
+    own_total: int = 0
+    own_longest: int = 0
     #: ``idle``: times that its deadline passed.
     deadlines: int = 0
     switched_off: int = 0
@@ -155,7 +164,7 @@ def frozen(series: Series, end: int) -> Frozen:
         freezes=freezes,
         thaws=tuple(m.time for m in acts if m.kind == fmt.MARK_THAW and not inside(m, whole)),
         walks=_walks(whole, freezes),
-        line=_line(lines),
+        line=_line(lines, series.words),
     )
 
 
@@ -271,7 +280,8 @@ def policies_of(series: Series) -> list[tuple[int, str]]:
     """(since when, which) of the policies that were in force, in order; an empty text for none."""
     found = [(0, series.first_text("policy"))]
     found += [(m.time, series.name(m.values[0])) for m in series.marks if m.kind == fmt.MARK_POLICY]
-    return [(time, "" if text == "off" else text) for time, text in found]
+    # "off, 'folow' refused": FROSTLINE_POLICY was none, and the header says what was asked for.
+    return [(time, "" if text.partition(",")[0] == "off" else text) for time, text in found]
 
 
 def policy_at(policies: list[tuple[int, str]], time: int) -> str:
@@ -313,7 +323,7 @@ def _walks(whole: list[Mark], freezes: tuple[Freeze, ...]) -> tuple[Walk, ...]:
     )
 
 
-def _line(lines: list[Mark]) -> LineStory:
+def _line(lines: list[Mark], words: dict[str, int]) -> LineStory:
     def count(*kinds: int) -> int:
         return sum(m.values[0] in kinds for m in lines)
 
@@ -324,6 +334,7 @@ def _line(lines: list[Mark]) -> LineStory:
         if walked:
             over.append(Over(reason, len(walked), max(walked)))
     raised = [m.values[1] for m in lines if m.values[0] == fmt.LINE_BUDGET_RAISED]
+    counts = [m.stop - m.time for m in lines if m.values[0] in (fmt.LINE_MEASURED, fmt.LINE_RESTORED)]
     return LineStory(
         moves=len(moves),
         moved=sum(moves),
@@ -332,6 +343,11 @@ def _line(lines: list[Mark]) -> LineStory:
         guards=count(fmt.LINE_GUARD),
         raised=raised[-1] if raised else 0,
         over=tuple(over),
+        counts=len(counts),
+        counts_total=sum(counts),
+        counts_longest=max(counts, default=0),
+        own_total=words.get("line_own_ns", 0),
+        own_longest=words.get("line_own_longest_ns", 0),
         deadlines=count(fmt.LINE_DEADLINE),
         switched_off=count(fmt.LINE_SWITCHED_OFF),
     )

@@ -47,6 +47,12 @@ def _held_back(process: ProcessReport) -> bool:
     return any(m.kind == fmt.MARK_THRESHOLD and m.values[2] == _NEVER for m in process.series.marks)
 
 
+def _nobody_tells(process: ProcessReport) -> bool:
+    """Whether ``idle`` said that it waits for what nobody tells, and nobody told it afterwards."""
+    acts = [m.values[0] for m in process.series.marks if m.kind == fmt.MARK_LINE]
+    return fmt.LINE_AWAITS in acts and fmt.LINE_TOLD not in acts
+
+
 @dataclass(frozen=True)
 class _Need:
     process: ProcessReport
@@ -68,6 +74,17 @@ def in_force(processes: tuple[ProcessReport, ...], options: Options, came: str =
         if mine and len(never) == len(mine):
             text = f"policy {mine[0].policy} did nothing: no frostline.step() was called in {some(never)}"
             found.append(Advice(f"{text}. Call it once a step on every rank, or take freeze"))
+            continue
+        silent = [p.name for p in mine if policy == "idle" and _nobody_tells(p)]
+        if mine and len(silent) == len(mine):
+            text = (
+                f"policy {mine[0].policy} knows of no idle moment: nobody told of a request in {some(silent)}"
+            )
+            do = (
+                "Each full pass that was due waited for the deadline. Put `with frostline.request():` around "
+                "each request, or call frostline.idle() where there is nothing to do; or take freeze"
+            )
+            found.append(Advice(f"{text}. {do}"))
             continue
         needs = [need for p in mine if (need := _need(p, policy)) is not None]
         # Of processes that do the same, one that has shown it speaks for those that have not.

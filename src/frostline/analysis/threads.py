@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from frostline import format as fmt
 from frostline.analysis.pauses import Pauses
 from frostline.recording import Series
 
@@ -15,8 +14,6 @@ from frostline.recording import Series
 class ThreadPasses:
     """The passes that ran in one thread that is not the main one."""
 
-    #: Its name, empty where it was not told.
-    name: str
     #: Native id; 0 where no full pass or mark of it told.
     tid: int
     count: int
@@ -42,11 +39,6 @@ def outside_main(series: Series, pauses: Pauses) -> tuple[ThreadPasses, ...]:
     known = main or any(m.tid == series.pid for m in series.marks)
     if not known or set(threads) <= main:
         return ()
-    names = {
-        at[m.thread]: series.name(m.values[0])
-        for m in series.marks
-        if m.kind == fmt.MARK_THREAD and m.thread in at
-    }
     # By columns: a server of a thread a request has thousands of them.
     thread = passes["thread"].astype(np.int64)
     longest = np.zeros(int(thread.max()) + 1, np.int64)
@@ -55,7 +47,6 @@ def outside_main(series: Series, pauses: Pauses) -> tuple[ThreadPasses, ...]:
     total, reclaimed = np.bincount(thread, pauses.length), np.bincount(thread, passes["collected"])
     found = [
         ThreadPasses(
-            name=names.get(one, ""),
             tid=tids.get(one, 0),
             count=int(count[one]),
             full=int(full_count[one]),

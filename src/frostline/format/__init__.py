@@ -197,7 +197,7 @@ MARK_IDENTITY = 14
 MARK_WRAPPED = 15
 MARK_REFUSED = 16
 MARK_REINSTALLED = 17
-MARK_THREAD = 18
+# 18 was to name threads. Nothing ever wrote it.
 MARK_OTHER_CALLBACK = 19
 MARK_DEAD_COLLECTOR = 20
 MARK_FORKED = 21
@@ -236,7 +236,6 @@ MARK_KINDS = (
     (MARK_WRAPPED, "wrapped", "a span was put on a callable; a = name id of target, b = name id of label"),
     (MARK_REFUSED, "refused", "a span could not be put on; a = name id of target, b = name id of the reason"),
     (MARK_REINSTALLED, "reinstalled", "the host had removed our callback; put back"),
-    (MARK_THREAD, "thread", "a thread seen first; a = name id of its name (0 unknown)"),
     (MARK_OTHER_CALLBACK, "callback", "another callback is in gc.callbacks; a = name id of what it is"),
     (
         MARK_DEAD_COLLECTOR,
@@ -258,8 +257,8 @@ MARK_KINDS = (
 (
     LINE_MOVED, LINE_WHOLE_HEAP, LINE_EXHAUSTED, LINE_RESTORED, LINE_GUARD, LINE_BUDGET_RAISED, LINE_OVER_BURST,
     LINE_OVER_GARBAGE, LINE_OVER_YIELD, LINE_OVER_EXHAUSTED, LINE_DEADLINE, LINE_SWITCHED_OFF, LINE_MEASURED,
-    LINE_WAITS, LINE_OVER_WAITED,
-) = range(1, 16)  # fmt: skip
+    LINE_WAITS, LINE_OVER_WAITED, LINE_AWAITS, LINE_TOLD,
+) = range(1, 18)  # fmt: skip
 MARK_FLAG_LATE = 1  # told by a supervisor: requests may have been in flight
 MARK_FLAG_SPLICE = 2  # frozen without a collect before
 MARK_FLAG_OURS = 4  # Frostline did it

@@ -38,6 +38,8 @@ HISTORY = (
     (1, "since then: a freeze that is asked for has an argument, and -2 as a result; POLICY_PAST"),
     (1, "since then: the text key session"),
     (1, "since then: batch size, stage and name of a span, by bits 2 to 6 of its flags; 0 in older files"),
+    (1, "since then: line marks 16 and 17, whether anybody tells `idle` of idle moments"),
+    (1, "since then: mark 18 (thread) is taken out: nothing ever wrote it"),
 )
 
 TEXT_KEYS = (
@@ -141,4 +143,6 @@ LINES = (
         15,
         "follow: a full pass over the budget, deaths that it had waited for did not come",
     ),
+    (16, "idle: the boundary has come, and nobody has told of a request or of an idle moment so far"),
+    (17, "idle: the end of a request, or an idle moment, was told for the first time"),
 )

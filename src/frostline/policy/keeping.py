@@ -259,6 +259,8 @@ class Idle(Keeper):
         self.total = 0
         self.since = 0
         self.overdue = False
+        #: Nobody has told of a request or an idle moment so far, and a mark says so.
+        self.awaits = False
         self.callback = self._make_callback(policy.deadline)
 
     def begin(self, calm: bool) -> None:
@@ -269,8 +271,20 @@ class Idle(Keeper):
             self.idle()
         self.set_third(_NEVER)
         self.put_in()
+        if moments.counted() < 0:
+            self.awaits = True
+            line.write_plain(layout.LINE_AWAITS, 0)
+            moments.at_safe_points(self._was_told)
+
+    def _was_told(self) -> None:
+        self.awaits = False
+        moments.at_safe_points(None)
+        line.write_plain(layout.LINE_TOLD, 0)
 
     def stop(self) -> None:
+        if self.awaits:
+            self.awaits = False
+            moments.at_safe_points(None)
         if self.active:
             self.active = False
             self.set_third(self.host[2])
@@ -283,6 +297,8 @@ class Idle(Keeper):
         return passes > self.host[2] and passes * (self.host[1] + 2) * (self.host[0] + 1) >= self.total // 4
 
     def idle(self) -> None:
+        if self.awaits:
+            self._was_told()
         if engine.collect(2) >= 0:
             self.total = len(gc.get_objects())
 

@@ -12,6 +12,8 @@ from frostline.format import naming
 from frostline.reach import files, proc, segments
 from frostline.reach.missed import options
 
+#: Threshold 2 as ``sync`` sets it at the first step.
+_HELD_BACK = 2**31 - 1
 _MARK = struct.Struct(layout.MARK)
 _NAME = struct.Struct(layout.NAME)
 _MARK_NAMES = [name for name, _, _ in layout.MARK_FIELDS]
@@ -44,6 +46,8 @@ class Facts(NamedTuple):
     boundary_late: bool
     policy: str
     dead_collector: bool
+    #: What the policy waits for and nobody has told so far: "steps", "requests", or nothing.
+    awaits: str
     #: Of a forked child that has thawed nothing since: when, and the pid and series of its parent.
     forked: "tuple[int, int, int] | None"
     header: "segments.Header | None"
@@ -102,8 +106,11 @@ def _judge(marks: list[dict[str, int]], names: dict[int, str], header: "segments
     frozen = boundary = told_by = 0
     thawed = late = False
     forked: tuple[int, int, int] | None = None
+    stepped = moments_awaited = False
     for mark in marks:
         kind = mark["kind"]
+        if kind == layout.MARK_LINE and mark["a"] in (layout.LINE_AWAITS, layout.LINE_TOLD):
+            moments_awaited = mark["a"] == layout.LINE_AWAITS
         if kind == layout.MARK_IDENTITY:
             where, text = _SOURCES.get(mark["c"]), names.get(mark["a"], "")
             if where and text:
@@ -124,9 +131,11 @@ def _judge(marks: list[dict[str, int]], names: dict[int, str], header: "segments
             forked = None
         elif kind == layout.MARK_THRESHOLD:
             thresholds = (mark["a"], mark["b"], mark["c"])
+            stepped = stepped or mark["c"] == _HELD_BACK
         elif kind == layout.MARK_STATE and mark["a"] == 3:
             thresholds = (mark["b"], mark["c"], mark["d"])
             enabled = bool(mark["e"])
+            stepped = stepped or mark["d"] == _HELD_BACK  # a fork of one that steps
         elif kind in (layout.MARK_ENABLE, layout.MARK_DISABLE):
             enabled = kind == layout.MARK_ENABLE
         elif kind == layout.MARK_BOUNDARY:
@@ -136,6 +145,11 @@ def _judge(marks: list[dict[str, int]], names: dict[int, str], header: "segments
             policy = names.get(mark["a"], policy)
         elif kind == layout.MARK_DEAD_COLLECTOR:
             dead = True
+    awaits = ""
+    if policy.startswith("sync") and not stepped:
+        awaits = "steps"
+    elif policy.startswith("idle") and moments_awaited:
+        awaits = "requests"
     return Facts(
         identity,
         thresholds,
@@ -149,6 +163,7 @@ def _judge(marks: list[dict[str, int]], names: dict[int, str], header: "segments
         late,
         policy,
         dead,
+        awaits,
         forked,
         header,
     )

@@ -218,6 +218,8 @@ class Helper:
         everyone = self.tree.everyone
         recorded = sum(1 for p in everyone if p.series)
         missed = sum(1 for p in everyone if p.missed is not None)
+        if not recorded and not missed and not any(p.python for p in everyone):
+            return "frostline: no Python process was seen: there was nothing to record"
         parts = [f"{recorded} process{'' if recorded == 1 else 'es'} recorded", f"{missed} missed"]
         longest, (pid, series, _) = self.longest
         if longest:

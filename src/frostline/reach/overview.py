@@ -54,6 +54,8 @@ class Row(NamedTuple):
     boundary: str
     #: None where ``follow`` is not in force, or its boundary has not come.
     line: "Line | None"
+    #: What the policy waits for and nobody has told so far: "steps", "requests", or nothing.
+    awaits: str
 
 
 class Overview(NamedTuple):
@@ -81,7 +83,8 @@ def read(session: str) -> Overview:
         raise FrostlineError(
             "no-session",
             f"{session} holds no session" if os.path.isdir(session) else f"there is no folder {session}",
-            "Name the folder that `frostline run` wrote (its -o).",
+            "Name the folder that `frostline run` wrote (its -o)."
+            + (f" Of a pid: frostline ping {session}" if session.isdigit() else ""),
         )
     this_boot = not runs or any(run.text("boot_id") in ("", proc.boot_id()) for run in runs)
     rows: list[Row] = []
@@ -114,6 +117,9 @@ def read(session: str) -> Overview:
         if entry.true("alive")
     )
     helper_state, notes = _helper_state(helpers, live)
+    notes += awaited(rows)
+    if helpers and not rows:
+        notes.append(f"no Python process {'has been seen yet' if live else 'was seen: nothing to record'}")
     return Overview(path, live, helper_state, rows, notes)
 
 
@@ -294,6 +300,7 @@ def _made(
         freeze,
         boundary,
         line,
+        known.awaits if recorded else "",
     )
 
 
@@ -306,6 +313,38 @@ def _boundary(known: facts.Facts, answer: "str | None", helper: Note, alive: boo
     if not waiting or helper.note("ready").number("at_ns"):
         return ""
     return f"pending: --ready-{waiting}" if alive else "never came"
+
+
+_AWAITED = {
+    "steps": (
+        "frostline.step() has not been called so far",
+        "Until then the collector works there as without a policy: call it once a step, on every rank.",
+    ),
+    "requests": (
+        "no end of a request and no idle moment has been told so far",
+        "Nothing is known to be idle there, and a full pass that is due waits for the deadline: put"
+        " `with frostline.request():` around each request, or call frostline.idle() where there is nothing"
+        " to do. Servers that Frostline knows tell it by themselves.",
+    ),
+}
+#: Processes that are named at the most.
+_NAMED = 5
+
+
+def awaited(rows: list[Row]) -> list[str]:
+    """A line for each policy that waits for what nobody tells; else it would be silent for ever."""
+    found = []
+    for what, (text, remedy) in _AWAITED.items():
+        for policy in sorted({row.policy for row in rows if row.awaits == what}):
+            mine = [row for row in rows if row.policy == policy and row.recorded]
+            waiting = [f"{row.name} (pid {row.pid})" for row in mine if row.awaits == what]
+            more = f" and {len(waiting) - _NAMED} more" if len(waiting) > _NAMED else ""
+            others = ""
+            if len(waiting) < len(mine):
+                others = f" (in {len(mine) - len(waiting)} others it has)"
+            shown = ", ".join(waiting[:_NAMED])
+            found.append(f"policy {policy}: {text} in {shown}{more}{others}. {remedy}")
+    return found
 
 
 def _helper_state(helpers: list[Note], live: bool) -> tuple[str, list[str]]:

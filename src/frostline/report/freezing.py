@@ -17,6 +17,7 @@ from frostline.analysis.frozen import (
     PROGRAM,
     WHOLE_HEAP,
     Freeze,
+    LineStory,
 )
 from frostline.analysis.verdict import milliseconds as ms
 from frostline.analysis.verdict import plural, some
@@ -131,6 +132,7 @@ def lines(process: ProcessReport) -> Iterator[str]:
             for one in line.over
         )
         yield f"{count:,} full {'pass' if count == 1 else 'passes'} walked over the budget: {why}"
+    yield from _own_cost(line)
     planned = story.planned
     if planned:
         total, longest = sum(w.took for w in planned), max(w.took for w in planned)
@@ -152,6 +154,21 @@ def lines(process: ProcessReport) -> Iterator[str]:
     if line.switched_off:
         yield "the policy could not go on and switched itself off: see Events"
     yield from _never_thawed(process)
+
+
+def _own_cost(line: LineStory) -> Iterator[str]:
+    """What ``follow`` took beside passes: no pass of the record holds it."""
+    if line.own_total:
+        yield (
+            f"the policy's own work in stops, behind the passes' own end: {ms(line.own_total)} of CPU in "
+            f"all, up to {ms(line.own_longest)} (it counts the oldest generation there)"
+        )
+    if line.counts:
+        took = f"{ms(line.counts_total)} in all, up to {ms(line.counts_longest)}"
+        if line.counts == 1:
+            took = ms(line.counts_longest)
+        times = _times(line.counts)
+        yield f"it counted what lives of the frozen objects {times}, between requests or steps: {took}"
 
 
 def planned(analysis: Analysis) -> str:

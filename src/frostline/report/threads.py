@@ -20,8 +20,7 @@ def threads(analysis: Analysis) -> Iterator[Block]:
             rows.append(
                 (
                     process.name if i == 0 else "",
-                    one.name or "(not named)",
-                    str(one.tid) if one.tid else "",
+                    str(one.tid) if one.tid else "(not known)",
                     f"{one.count:,}",
                     f"{one.full:,}",
                     number(one.total),
@@ -30,10 +29,8 @@ def threads(analysis: Analysis) -> Iterator[Block]:
                 )
             )
         if len(process.threads) > SHOWN:
-            rows.append(("", f"and {len(process.threads) - SHOWN:,} more", *[""] * 6))
+            rows.append(("", f"and {len(process.threads) - SHOWN:,} more", *[""] * 5))
     if rows:
-        columns = ("process", "thread", "native id", "passes", "full", "total ms", "max", "reclaimed")
-        yield Table(
-            "Passes outside the main thread", columns, tuple(rows), frozenset(range(2, 8)), ("native id",)
-        )
+        columns = ("process", "native id of the thread", "passes", "full", "total ms", "max", "reclaimed")
+        yield Table("Passes outside the main thread", columns, tuple(rows), frozenset(range(2, 7)))
         yield Line("finalizers of what a pass reclaims run in its thread", "quiet", indent=2)
