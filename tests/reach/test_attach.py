@@ -64,11 +64,6 @@ STATES = {
         "else:\n    time.sleep(600)"
     ),
 }
-IN_C = (
-    "import hashlib, sys\nprint('up', flush=True)\nhashlib.pbkdf2_hmac('sha256', b'x', b'y', {rounds})\n"
-    "print('back', flush=True)\nsys.stdin.readline()\n"
-    "print('frostline' in sys.modules, flush=True)\nsys.stdin.read()"
-)
 X86 = platform.machine() == "x86_64"
 
 
@@ -179,19 +174,6 @@ def test_whatever_the_main_thread_waits_for(interpreter: Interpreter, state: str
         assert asking.is_recorded(process.pid)
         assert frostline(tmp_path, "detach", str(process.pid)).returncode == 0
         assert process.poll() is None
-
-
-@every_interpreter
-def test_a_main_thread_in_c_is_named_and_nothing_follows(interpreter: Interpreter, tmp_path: Path) -> None:
-    with target(interpreter, IN_C.format(rounds=6_000_000), tmp_path) as process:
-        found = attach(tmp_path, process.pid, "--wait", "0.5")
-        assert process.stdin is not None and process.stdout is not None
-        assert found["code"] == 1 and "its main thread is in C" in found["processes"][0]["why_not"]
-        wait_for(lambda: not (tmp_path / "rec").exists(), "the session's folder is taken away")
-        assert process.stdout.readline() == "back\n"
-        process.stdin.write("\n")
-        process.stdin.flush()
-        assert process.stdout.readline() == "False\n"
 
 
 @every_interpreter

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import shutil
 import signal
 import subprocess
@@ -283,36 +282,6 @@ def test_a_session_that_is_removed_while_it_runs_leaves_nothing(tmp_path: Path) 
     assert (process.returncode, output, errors) == (0, "fine\n", "")
     assert gone(helper["pid"], 10)
     assert not os.path.exists(active)
-
-
-def test_the_summary_goes_to_a_terminal_and_never_into_a_pipe(tmp_path: Path) -> None:
-    code = "import gc; gc.collect()"
-    piped = run(tmp_path, PYTHON, "-c", code)
-    assert piped.errors == ""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [*FROSTLINE, "run", "-o", "second", "--", PYTHON, "-c", code],
-        env=environment(tmp_path),
-        cwd=tmp_path,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    text = b""
-    while True:
-        try:
-            part = os.read(ours, 4096)
-        except OSError:
-            break  # the last one that held the terminal has gone
-        if not part:
-            break
-        text += part
-    os.close(ours)
-    assert process.wait(timeout=30) == 0
-    line = text.decode().strip()
-    assert line.startswith("frostline: 1 process recorded, 0 missed, longest pause ")
-    assert line.endswith("next: frostline report second")
 
 
 def test_without_a_folder_the_session_has_a_name_and_is_remembered(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def _none_of_them(path: Path, why: str) -> FrostlineError:
     return FrostlineError(
         "not-requests",
         f"{path} is no file of requests that is known: {why}",
-        "Known are our own format (docs/requests.md), `vllm bench serve --save-result --save-detailed`, and "
-        "GuideLLM's JSON.",
+        "Known are our own format (`frostline explain requests`), `vllm bench serve --save-result "
+        "--save-detailed`, and GuideLLM's JSON.",
         exit_code=2,
     )
