@@ -51,7 +51,8 @@ def engine_passes(dice: np.random.Generator) -> Array:
     young["start"] = np.uint64(START) + at + at // np.uint64(EVERY * STEP) * np.uint64(GAP)
     young["stop"] = young["start"] + np.uint64(50_000)
     young["generation"], young["flags"] = 0, 0
-    both: Array = np.concatenate((full, young))
+    both: Array = np.empty(PASSES, full.dtype)  # np.concatenate would drop the padding of a record
+    both[: len(full)], both[len(full) :] = full, young
     return both[np.argsort(both["start"], kind="stable")]
 
 
@@ -75,16 +76,16 @@ def measure(interpreter: Interpreter) -> list[Result]:
         make(Path(folder))
         session = read_session(folder)
     analysis = analyse(session)
-    begun = time.monotonic()
+    begun = time.process_time()
     ranks = idle_ranks(analysis.processes, analysis.missed, 0, analysis.options)
-    seconds = time.monotonic() - begun
+    seconds = time.process_time() - begun
     gaps = sum(rank.count for rank in ranks)
     found = sum(rank.explained for rank in ranks)
     how = f"{RANKS * STEPS:,} steps of {RANKS} ranks, {PASSES:,} passes; {found:,} of {gaps:,} gaps explained"
     right = found == gaps == RANKS * (STEPS // EVERY - 1)
     return [
         Result(
-            "seconds to explain gaps",
+            "CPU seconds to explain gaps",
             f"{seconds:.2f} s",
             f"{MOST_SECONDS:.0f} s",
             right and seconds <= MOST_SECONDS,

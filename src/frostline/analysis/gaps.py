@@ -13,15 +13,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from frostline.analysis.intervals import Union, union
+from frostline.analysis.intervals import Union
 from frostline.recording.layout import Array, Int64
 
 #: A pass explains a gap of which it covers at least this part.
 COVERS = 0.5
-#: ns. A gap may open this long before the pass starts (work that was queued is done first), ...
+#: ns. A gap may open this long before the pass starts, ...
 SLACK = 20_000_000
 #: ... and close this long after the pass ends (work has to be queued again).
 RESUME = 50_000_000
+#: Or by these parts of the gap, where that is longer: what resumes on a busy machine does so late.
+SLACK_SHARE, RESUME_SHARE = 0.1, 0.25
 SHIFTS = 1_000
 #: Of more gaps than this the null looks at the longest.
 SAMPLE = 1_000
@@ -45,8 +47,8 @@ class Candidate:
 class Found:
     """What one process's passes explain, by the gap rule.
 
-    ``by_chance`` is the share of circular shifts of its passes that cover as much of the gaps or
-    more: small where the overlap is no accident.
+    ``by_chance`` is the share of circular shifts of its passes that cover as much of the gaps that they
+    explain, or more: small where the overlap is no accident.
     """
 
     name: str
@@ -91,12 +93,12 @@ def explain(
         start: where gaps open, ns, rising; ``stop``: where they close.
         candidate: its passes, disjoint and rising.
         window: the time looked at; the null shifts passes round within it.
-        slack: how much later than a gap its pass may start.
-        resume: how much later than its pass a gap may close.
+        slack: how much later than a gap its pass may start (or SLACK_SHARE of it).
+        resume: how much later than its pass a gap may close (or RESUME_SHARE of it).
     """
     by = match(start, stop, candidate.start, candidate.stop, slack, resume)
     covered = int(candidate.union.overlap(start, stop).sum())
-    chance = by_chance(start, stop, candidate.union, window, seed) if covered else 1.0
+    chance = by_chance(start, stop, candidate.union, window, seed, slack=slack, resume=resume)
     return Found(candidate.name, by, covered, chance)
 
 
@@ -109,36 +111,42 @@ def match(
     resume: int = RESUME,
     demand: Union | None = None,
 ) -> Int64:
-    """The gap rule: for each gap the index of the pass that covers most of it, or -1.
+    """The gap rule: for each gap the index of the pass that explains it, or -1.
 
-    A pass explains a gap if it covers COVERS of it, starts no later than ``slack`` after the gap
-    opens, and ends no earlier than ``resume`` before it closes.
+    A pass explains a gap if it covers COVERS of it, starts no later than ``slack`` (or SLACK_SHARE of
+    the gap) after it opens, and ends no earlier than ``resume`` (or RESUME_SHARE of it) before it
+    closes. Nor may work resume while the pass still runs, by more than ``slack`` (or SLACK_SHARE):
+    who goes on meanwhile does not wait for it.
 
     Args:
-        start: where gaps open, ns, rising and disjoint; ``stop``: where they close.
+        start: where gaps open, ns; ``stop``: where they close.
         begins: where passes begin, rising and disjoint; ``ends``: where they end.
         demand: only what a pass covers of the gap within these times counts; None for all times.
     """
-    by = np.full(len(start), -1, np.int64)
-    first = np.searchsorted(ends, start, "right")
-    many = np.maximum(np.searchsorted(begins, stop, "left") - first, 0)
-    # Gaps are disjoint, and so are passes: there are no more pairs than gaps and passes together.
-    total = int(many.sum())
-    if not total:
-        return by
-    gap = np.repeat(np.arange(len(start)), many)
-    which = np.arange(total) - np.repeat(np.cumsum(many) - many, many) + np.repeat(first, many)
-    opened, closed = start[gap], stop[gap]
-    low, high = np.maximum(begins[which], opened), np.minimum(ends[which], closed)
-    inside = high - low if demand is None else demand.overlap(low, high)
-    fits = (inside >= COVERS * (closed - opened)) & (begins[which] <= opened + slack)
-    fits &= closed <= ends[which] + resume
-    at = np.flatnonzero(fits)
-    if len(at):
-        at = at[np.lexsort((inside[at], gap[at]))]
-        best = at[np.append(gap[at][1:] != gap[at][:-1], True)]
-        by[gap[best]] = which[best]
-    return by
+    which, low, high = _meeting(start, stop, begins, ends, slack, resume)
+    inside = high - low if demand is None else demand.overlap(low, np.maximum(low, high))
+    return np.where((which >= 0) & (inside >= COVERS * (stop - start)), which, -1)
+
+
+def _meeting(
+    start: Int64, stop: Int64, begins: Int64, ends: Int64, slack: int, resume: int
+) -> tuple[Int64, Int64, Int64]:
+    """(which pass, from, to): for each gap the only pass that may cover half of it, and where it does.
+
+    That is the one in which the middle of the gap lies; -1 where there is none, or where it begins
+    too late, or ends too early or too late.
+    """
+    if not len(begins):
+        none = np.full(len(start), -1, np.int64)
+        return none, start, start
+    length = stop - start
+    which = np.searchsorted(begins, start + length // 2, "right") - 1
+    at = np.maximum(which, 0)
+    begin, end = begins[at], ends[at]
+    early = np.maximum(slack, SLACK_SHARE * length)
+    fits = (which >= 0) & (begin - start <= early) & (end - stop <= early)
+    fits &= stop - end <= np.maximum(resume, RESUME_SHARE * length)
+    return np.where(fits, which, -1), np.maximum(begin, start), np.minimum(end, stop)
 
 
 def by_chance(
@@ -149,41 +157,49 @@ def by_chance(
     seed: int = 0,
     left_out: Union | None = None,
     shifts: int = SHIFTS,
+    slack: int = SLACK,
+    resume: int = RESUME,
 ) -> float:
     """The share of circular shifts of the passes that cover as much of the gaps as they do, or more.
 
-    For gaps that know nothing of the passes it is uniform: at most 5 % of them get 0.05 or less
-    (a permutation test, with the observed placement counted as one of the shifts).
+    Counted is what passes cover of the gaps that they explain by the rule. For gaps that know nothing
+    of the passes at most 5 % get 0.05 or less (a permutation test, with the observed placement counted
+    as one of the shifts).
 
     Args:
-        start: where gaps open, ns, rising; ``stop``: where they close. Of more than SAMPLE the longest
-            are looked at, which is a choice that does not depend on the passes.
+        start: where gaps open, ns; ``stop``: where they close. Of more than SAMPLE the longest are
+            looked at, which is a choice that does not depend on the passes.
         passes: disjoint; what lies outside the window is left out.
         window: the time in which passes are shifted round.
         left_out: times that are cut out of the window first (no work was to be done), since both
             passes and gaps keep to the time in which there is work.
+        slack: as in ``match``; ``resume`` too.
     """
     if len(start) > SAMPLE:
-        longest = np.sort(np.argpartition(start - stop, SAMPLE)[:SAMPLE])
+        longest = np.argpartition(start - stop, SAMPLE)[:SAMPLE]
         start, stop = start[longest], stop[longest]
     low, high = window
+    begins, ends = np.clip(passes.start, low, high), np.clip(passes.stop, low, high)
     if left_out is not None and len(left_out.start):
+        begins, ends = begins - left_out.covered_until(begins), ends - left_out.covered_until(ends)
+        start, stop = start - left_out.covered_until(start), stop - left_out.covered_until(stop)
         edges = np.array([low, high], np.int64)
         low, high = (edges - left_out.covered_until(edges)).tolist()
-        start, stop = start - left_out.covered_until(start), stop - left_out.covered_until(stop)
-        begins = passes.start - left_out.covered_until(passes.start)
-        passes = union(begins, passes.stop - left_out.covered_until(passes.stop))
     length = high - low
-    if not len(start) or length <= 0:
+    real = ends > begins
+    if not len(start) or length <= 0 or not bool(real.any()):
         return 1.0
-    before, upto = passes.covered_until(np.array([low, high], np.int64)).tolist()
+    # Twice, one behind the other: a gap that is moved over the end of the window meets its beginning.
+    begins = np.concatenate((begins[real], begins[real] + length))
+    ends = np.concatenate((ends[real], ends[real] + length))
 
-    def until(at: Int64) -> Int64:
-        rounds, rest = np.divmod(at - low, length)
-        found: Int64 = rounds * (upto - before) + passes.covered_until(low + rest) - before
+    def explained(opened: Int64, closed: Int64) -> Int64:
+        which, since, until = _meeting(opened, closed, begins, ends, slack, resume)
+        inside = until - since
+        found: Int64 = np.where((which >= 0) & (inside >= COVERS * (closed - opened)), inside, 0)
         return found
 
-    observed = int((until(stop) - until(start)).sum())
+    observed = int(explained(start, stop).sum())
     if not observed:
         return 1.0
     offsets = (np.random.default_rng(seed).random(shifts) * length).astype(np.int64)
@@ -191,9 +207,10 @@ def by_chance(
     as_much = 0
     # Shifting the gaps one way is shifting the passes the other way.
     for at in range(0, shifts, rows):
-        moved = offsets[at : at + rows, None]
-        covered = until((stop + moved).ravel()) - until((start + moved).ravel())
-        as_much += int(np.count_nonzero(covered.reshape(len(moved), -1).sum(axis=1) >= observed))
+        opened = start + offsets[at : at + rows, None]
+        opened = np.where(opened >= high, opened - length, opened)
+        covered = explained(opened.ravel(), (opened + (stop - start)).ravel())
+        as_much += int(np.count_nonzero(covered.reshape(len(opened), -1).sum(axis=1) >= observed))
     return (as_much + 1) / (shifts + 1)
 
 

@@ -66,7 +66,7 @@ def rank_of(
             if process.lost_spans or process.series.incomplete
             else ""
         ),
-        level=work.level,
+        tried=work.tried,
         buckets=_buckets(length, kind),
         consistent=tuple(sorted(consistent, key=lambda one: (not one.claimed, -one.total))),
         longest=_longest(work, kind, roots, processes, missing),

@@ -46,11 +46,11 @@ def idle_ranks(
     A gap counts, as a slow step does, from ``long_floor`` on and over ``long_factor`` times the
     rank's median gap. A pass of a process that takes no requests counts only for the time in which
     a request was in flight, where that is known: in the rest there was nothing to hold up. A process
-    is claimed if the null finds as much in at most LEVEL of its shifts, divided by the number of
-    processes that are tried (Bonferroni).
+    is claimed if the null finds as much in few enough of its shifts: all that are tried together get a
+    false claim in LEVEL of cases at most (Holm 1979).
     """
     demand = demand_of(processes)
-    found = (work_of(i, processes, demand, missed, options, LEVEL) for i in range(len(processes)))
+    found = (work_of(i, processes, demand, missed, options) for i in range(len(processes)))
     works = [work for work in found if work is not None]
     for work in works:
         _direct(work, processes, demand, clock_error)
@@ -85,9 +85,9 @@ def _direct(
         passes = _passes(process, least)
         if bool(((passes.union.stop > low) & (passes.union.start < high)).any()):
             tried[index] = passes
-    work.level /= max(1, len(tried))
+    work.tried = len(tried)
     # The more are tried, the smaller the chance that is asked for, and the finer it is computed.
-    shifts = max(SHIFTS, int(2 / work.level))
+    shifts = max(SHIFTS, int(2 * len(tried) / LEVEL))
     asked = ~work.supply
     without = union(work.start[work.supply], work.stop[work.supply])
     for index, passes in tried.items():
@@ -104,9 +104,14 @@ def _direct(
         start, stop, cut = (
             (work.start[asked], work.stop[asked], without) if bound else (work.start, work.stop, None)
         )
-        chance = by_chance(start, stop, passes.union, work.window, index, cut, shifts)
+        wide = SLACK + error, RESUME + error
+        chance = by_chance(start, stop, passes.union, work.window, index, cut, shifts, *wide)
         which = np.where(by >= 0, passes.which[np.maximum(by, 0)], -1)
-        work.matches[index] = Match(which, chance, chance <= work.level, nothing(len(which)))
+        work.matches[index] = Match(which, chance, False, nothing(len(which)))
+    for i, one in enumerate(sorted(work.matches.values(), key=lambda one: one.chance)):
+        if one.chance > LEVEL / (work.tried - i):
+            break
+        one.claimed = True
 
 
 def roots(work: Work, processes: tuple[ProcessReport, ...]) -> tuple[Int64, Int64]:
@@ -145,7 +150,15 @@ def _through(works: list[Work], processes: tuple[ProcessReport, ...], clock_erro
             hit = np.flatnonzero(by >= 0)
             if not len(hit):
                 continue
-            chance = by_chance(start, stop, union(begins, ends), work.window, other.index)
+            chance = by_chance(
+                start,
+                stop,
+                union(begins, ends),
+                work.window,
+                other.index,
+                slack=SLACK + error,
+                resume=RESUME + error,
+            )
             if chance > LEVEL / (len(works) - 1):
                 continue
             found = True

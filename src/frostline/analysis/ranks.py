@@ -33,8 +33,7 @@ class Consistent:
     share: float
     #: Share of circular shifts of its passes that cover as much of the gaps, or more.
     by_chance: float
-    #: ``by_chance`` is at most LEVEL over the number of processes that were tried; else the gaps stay
-    #: unexplained.
+    #: ``by_chance`` is small enough, given how many processes were tried; else the gaps stay unexplained.
     claimed: bool
     passes: int
     generations: tuple[int, int, int]
@@ -114,8 +113,8 @@ class Rank:
     no_recorder: tuple[tuple[str, int], ...]
     #: What may make gaps of what is none, in words.
     doubt: str
-    #: At most this chance, over the processes tried together, is claimed.
-    level: float
+    #: Processes with passes that are long enough to explain a gap.
+    tried: int
     buckets: tuple[RankBucket, ...]
     consistent: tuple[Consistent, ...]
     #: One by one, the longest first; at most ``idle.LISTED``.

@@ -19,10 +19,9 @@ NAMED = 3
 class Starved:
     """What the ranks of one role wait for."""
 
-    #: Empty where no pass is claimed.
+    #: Empty where no pass is claimed, or next to nothing is explained; else it makes the collector the
+    #: answer.
     sentence: str
-    #: Whether that alone makes the collector the answer.
-    finding: bool
     #: What stays open with requests in flight, where it is much; else empty.
     rest: str
     #: Who may be behind that and was not recorded.
@@ -50,9 +49,9 @@ def _group(name: str, ranks: list[Rank], options: Options) -> Starved:
     rest = ""
     if much_open:
         rest = f"{who} {verb} {seconds(open_)} between steps with requests in flight, which no pass explains"
+    finding = much and explained >= MINOR * asked
     return Starved(
-        sentence=f"{who} {verb} {_words(ranks, asked, explained)}" if explained else "",
-        finding=much and explained >= MINOR * asked,
+        sentence=f"{who} {verb} {_words(ranks, asked, explained)}" if finding else "",
         rest=rest,
         no_recorder=tuple(dict.fromkeys(one for rank in ranks for one in rank.no_recorder)),
     )

@@ -61,7 +61,7 @@ def decide(
     if len(held) > SHOWN_HELD:
         held[SHOWN_HELD:] = [f"and {len(held) - SHOWN_HELD:,} more"]
     by_count = _explains(counted)
-    waits = next((one for one in idle if one.finding), None)
+    waits = next((one for one in idle if one.sentence), None)
     sure = bool(found or by_count or waits)
     why_not = "" if sure else _cannot_tell(processes, missed, counted, refused) or _no_recorder(idle)
     if damaged and not sure and (not why_not or why_not.startswith(NO_STEPS)):

@@ -73,7 +73,8 @@ class Work:
     window: tuple[int, int]
     steps: int
     supply: Array
-    level: float
+    #: Processes with passes that are long enough to explain a gap.
+    tried: int = 0
     matches: dict[int, Match] = field(default_factory=dict)
 
     def explained(self) -> Array:
@@ -129,7 +130,6 @@ def work_of(
     demand: Demand | None,
     missed: tuple[MissedProcess, ...],
     options: Options,
-    level: float,
 ) -> Work | None:
     """The gaps of one process; None where it is no rank, or has none from its floor on."""
     process = processes[index]
@@ -160,7 +160,6 @@ def work_of(
         window=(int(busy.start[0]), int(busy.stop[-1])),
         steps=len(busy.start),
         supply=_supply(opened, closed, demand, missed),
-        level=level,
     )
 
 

@@ -151,7 +151,7 @@ def _whose(one: Consistent) -> str:
 
 def _said(one: Consistent) -> str:
     if not one.claimed:
-        return "by chance"
+        return "not claimed"
     return "its own" if one.own else "consistent"
 
 
