@@ -33,6 +33,7 @@ ROWS = {
     "freeze": True,
     "heap": True,
     "load": False,
+    "forecast": True,
     "soak": False,
     "labelled": False,
     "ablation": False,

@@ -51,6 +51,7 @@ def _print(found: overview.Overview) -> None:
             "thresholds",
             "frozen",
             "boundary",
+            "next full pass",
         ):
             table.add_column(heading, justify="right" if heading == "pid" else "left", overflow="fold")
         for row in found.rows:
@@ -103,6 +104,7 @@ def _cells(row: overview.Row) -> tuple[str, ...]:
         row.thresholds,
         row.freeze,
         row.boundary,
+        row.next_full,
     )
 
 

@@ -92,9 +92,22 @@ def _image(path: str, name: str, start: int, offset: int) -> "Image | None":
 
 def symbols(image: Image, wanted: tuple[str, ...]) -> dict[str, int]:
     """Addresses in the process of those of the names that the file exports."""
+    return {name: place + image.bias for name, (place, _) in _exported(image.path, wanted).items()}
+
+
+def sized_symbol(path: str, name: str) -> tuple[int, int]:
+    """(address before the bias, bytes) of a name that a file exports; (0, 0) if it does not.
+
+    Raises:
+        OSError, struct.error: it cannot be read as ELF.
+    """
+    return _exported(path, (name,)).get(name, (0, 0))
+
+
+def _exported(path: str, wanted: tuple[str, ...]) -> dict[str, tuple[int, int]]:
     left = {name.encode() for name in wanted}
-    found: dict[str, int] = {}
-    with open(image.path, "rb") as file:
+    found: dict[str, tuple[int, int]] = {}
+    with open(path, "rb") as file:
         head = _ELF.unpack(file.read(_ELF.size))
         size, count = head[11], head[12]
         file.seek(head[6])
@@ -108,11 +121,11 @@ def symbols(image: Image, wanted: tuple[str, ...]) -> dict[str, int]:
             texts = file.read(names[5])
             file.seek(section[4])
             data = file.read(section[5] // _SYMBOL.size * _SYMBOL.size)
-            for name, _, _, place, value, _ in _SYMBOL.iter_unpack(data):
+            for name, _, _, place, value, length in _SYMBOL.iter_unpack(data):
                 if place and name < len(texts):
                     text = texts[name : texts.find(b"\0", name)]
                     if text in left:
-                        found[text.decode()] = image.bias + value
+                        found[text.decode()] = value, length
     return found
 
 

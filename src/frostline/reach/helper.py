@@ -24,6 +24,7 @@ from frostline.reach.retention import Retention, allow, longest_pass
 from frostline.reach.sealing import Sealer, active_folder, discard, has_let_go, remove_active, writer_lives
 from frostline.reach.session import write_json
 from frostline.reach.tree import Process, Tree
+from frostline.reach.watching import Wanted, Watch
 
 #: Seconds between two looks at the tree, at what can be sealed, and at the limit.
 PERIOD = 0.25
@@ -60,6 +61,7 @@ class Helper:
         self.boundary = Boundary()
         self.ready = Ready(config["ready"], time.monotonic()) if config["ready"] else None
         self.ready_found: dict[str, Any] | None = None
+        self.counters = Watch(self.session) if config.get("counters", True) else None
         self.anchors: list[list[int]] = []
         self.warnings: list[str] = list(config["warnings"])
         self.longest: tuple[int, tuple[int, int, int]] = (0, (0, 0, 0))
@@ -116,6 +118,14 @@ class Helper:
         self.tree.match(segments.listing(active_folder(self.session)))
         self.tree.judge()
         self._tell()
+        if self.counters is not None:
+            self.counters.follow(
+                [
+                    Wanted(p.pid, p.number, p.start_ticks, p.mailbox)
+                    for p in self.tree.members.values()
+                    if p.recorded and p.mailbox
+                ]
+            )
         if len(self.tree.ended) != ended or self._is_due("seal", _SEAL):
             self._seal()
         if self._is_due("retain", _RETAIN):
@@ -180,6 +190,8 @@ class Helper:
     # --- the end ----------------------------------------------------------------------
     def finish(self) -> None:
         """Seals what is left, says how it went, and takes the active folder away."""
+        if self.counters is not None:
+            self.counters.stop()
         self.tree.match(segments.listing(active_folder(self.session)))
         self.tree.judge(final=True)
         self.boundary.finish()
@@ -257,6 +269,7 @@ class Helper:
                     "boundary": list(self.boundary.entries.values()),
                     "dropped": self.retention.dropped,
                     "anchors": self.anchors,
+                    "counters": self.counters.as_json() if self.counters else None,
                     "warnings": self.warnings,
                 },
             )
@@ -295,6 +308,7 @@ def main() -> None:
         os._exit(0)  # what `run` waits for; we belong to nobody of the target's
     # Small and quiet: it allocates little that has cycles, and must not pause while it looks.
     gc.disable()
+    sys.setswitchinterval(0.0005)  # the reader of counters is late by no more than this
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # systemd sends SIGTERM to the whole group: the target's last seconds are to be watched too,

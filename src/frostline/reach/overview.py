@@ -6,7 +6,7 @@ from typing import NamedTuple
 from frostline import format as layout
 from frostline.errors import FrostlineError
 from frostline.format import meanings
-from frostline.reach import facts, files, missed, proc, sealing, segments
+from frostline.reach import counters, facts, files, missed, proc, sealing, segments
 from frostline.reach.files import Note
 from frostline.reach.segments import SegmentName
 
@@ -56,6 +56,8 @@ class Row(NamedTuple):
     line: "Line | None"
     #: What the policy waits for and nobody has told so far: "steps", "requests", or nothing.
     awaits: str
+    #: What the next full pass waits for, as the process's own counters have it now; empty if unreadable.
+    next_full: str = ""
 
 
 class Overview(NamedTuple):
@@ -108,6 +110,7 @@ def read(session: str) -> Overview:
     for key, paths in series.items():
         if (key[0], key[1]) not in told:
             rows.append(_row_of_series(paths, this_boot, series))
+    rows = [row._replace(next_full=_next_full(row, series)) if row.alive else row for row in rows]
     rows.sort(key=lambda row: (not row.alive, row.pid))
     # Programs that are no Python count too: what they start belongs to the session.
     live = any(row.alive for row in rows) or any(
@@ -236,6 +239,32 @@ def _row_of_series(paths: list[str], this_boot: bool, everyone: _Series) -> Row:
         _boundary(known, None, Note(), alive),
         _inherits(known, everyone),
         _line(segments.read_words(paths[0])),
+    )
+
+
+def _next_full(row: Row, everyone: _Series) -> str:
+    """From the process's memory. Two numbers, no forecast: how fast they change is not known."""
+    mine = [key for key in everyone if key[0] == row.pid and key[2] == 0]
+    header = segments.read_header(everyone[max(mine)][0]) if row.recorded and mine else None
+    if header is None:
+        return ""
+    try:
+        memory = counters.find(row.pid, header.hexversion, header.build)
+    except counters.Refused:
+        return ""
+    try:
+        found = memory.read() or memory.read()
+    except counters.Refused:
+        return ""
+    finally:
+        memory.close()
+    if found is None:
+        return "a pass is running"
+    if not found.total:
+        return f"{found.pending:,} survivors, no full pass yet"
+    return (
+        f"{found.pending:,} of {found.total // 4:,} survivors, "
+        f"count 2 at {found.counts[2]} of {found.thresholds[2] + 1}"
     )
 
 

@@ -31,7 +31,11 @@ def _when_told(action: Any, instead_of: Any) -> None:
 
 
 def start(
-    output: "str | None", settings: dict[str, str], ready: "dict[str, Any] | None", command: list[str]
+    output: "str | None",
+    settings: dict[str, str],
+    ready: "dict[str, Any] | None",
+    command: list[str],
+    counters: bool = True,
 ) -> None:
     """Makes the session, puts the helper aside, becomes the command. Returns never, or raises."""
     target = environment.started_with()
@@ -68,6 +72,7 @@ def start(
             "fallback": fallback,
             "retention": int(settings["retention"]) or 0,
             "ready": ready,
+            "counters": counters,
             "warnings": warnings,
             "cwd": proc.working_folder(),
         }

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frostline import format as fmt
+from frostline.format import counts
 
 Array = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]
@@ -67,6 +68,9 @@ PASS = np.dtype(
 MARK = np.dtype(
     [(name, "i8" if code == "Q" and name != "thread" else _CODES[code]) for name, code, _ in fmt.MARK_FIELDS]
 )
+
+#: Readings of the collector's counters, as in the file.
+COUNTED = np.dtype([(name, "i8" if code == "Q" else _CODES[code]) for name, code, _ in counts.FIELDS])
 
 #: What the reader keeps of a span: 24 bytes, so that ten million fit well under 1 GiB.
 SPAN_COLUMNS = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from frostline import format as fmt
-from frostline.recording.layout import PASS, Array
+from frostline.recording.layout import COUNTED, PASS, Array
 
 Key = tuple[int, int, int]
 
@@ -52,6 +52,8 @@ class Series:
     passes: Array = field(default_factory=lambda: np.empty(0, PASS))
     marks: tuple[Mark, ...] = ()
     spans: dict[str, Array] = field(default_factory=dict)
+    #: The collector's counters, as the helper read them from outside; in order of time.
+    counted: Array = field(default_factory=lambda: np.empty(0, COUNTED))
     #: threading.get_ident() -> the index that passes and spans hold.
     threads: dict[int, int] = field(default_factory=dict)
     #: Records that were lost, by what is known of them: region label -> count.

@@ -304,6 +304,8 @@ def shift(series: Series, by: int) -> None:
     for name in ("begin", "end"):
         column: Int64 = series.passes[name]
         column[column > 0] += by
+    for name in ("before", "after"):
+        series.counted[name] += by
     series.marks = tuple(replace(m, time=m.time + by, stop=m.stop + by) for m in series.marks)
     for word in ("closed", "boundary"):
         if series.words.get(word):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from frostline import format as fmt
 from frostline.errors import FrostlineError
+from frostline.recording.counts import attach_counts
 from frostline.recording.loss import Loss, Losses
 from frostline.recording.model import Series
 from frostline.recording.notes import Session, is_running, read_notes
@@ -129,6 +130,8 @@ def read_session(path: Path | str, progress: Progress | None = None) -> Session:
         series = read_series(sorted(files.by_series[key]), losses, live, sealed, read, session.dropped)
         if series is not None:
             session.series.append(series)
+    if folder.is_dir():
+        attach_counts(folder, session.series, losses)
     session.running = is_running(session)
     session.losses = losses.all()
     if not session.series and not session.runs:

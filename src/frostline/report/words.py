@@ -65,9 +65,17 @@ def forecast_words(forecast: Forecast) -> str:
     if forecast.error is not None:
         times = "once" if forecast.tried == 1 else f"{forecast.tried:,} times"
         checked = f"made {times} before, it was off by {forecast.error:.1%} (median)"
+    if forecast.came:
+        checked += (
+            f"; of {forecast.came:,} full passes {forecast.right:,} were called at the stop before, "
+            f"and {forecast.called - forecast.right:,} were called that did not come"
+        )
+    known = "from the record alone"
+    if forecast.read:
+        known = f"with the interpreter's own counters, read {forecast.read:,} times from outside"
     return (
         f"after {forecast.allocations:,} net container allocations{when}; it waits for the "
-        f"{forecast.rule} ({checked})"
+        f"{forecast.rule} ({checked}; {known})"
     )
 
 
