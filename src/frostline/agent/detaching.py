@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 #: What a recording puts there; FROSTLINE_ROLE and others are the program's own.
-_SETTINGS = ("OUTPUT", "RUN", "VERSION", "POLICY", "PRESETS", "SPANS", "CONTROL", "RETENTION")
+_SETTINGS = ("OUTPUT", "RUN", "VERSION", "POLICY", "PRESETS", "SPANS", "CONTROL", "RETENTION", "PROMOTIONS")
 
 
 def detach(recorder: Recorder) -> int:
@@ -41,6 +41,9 @@ def detach(recorder: Recorder) -> int:
         flags |= layout.DETACH_STAND_INS
     if recorder.control and not _handler_out():
         flags |= layout.DETACH_HANDLER
+    promotions: Any = sys.modules.get("frostline.agent.promotions")
+    if promotions is not None:
+        promotions.stop(recorder)
     recorder.close()
     series = recorder.series
     if series is not None:

@@ -20,6 +20,8 @@ from frostline.analysis.idle import idle_ranks
 from frostline.analysis.model import Analysis, MissedProcess, Options, ProcessReport, State
 from frostline.analysis.passes import AUTOMATIC, full_passes, generation_stats, longest_from, pauses_of
 from frostline.analysis.pauses import Pauses
+from frostline.analysis.promotions import promotions
+from frostline.analysis.rhythm import rhythm
 from frostline.analysis.runs import launchers
 from frostline.analysis.serving import serving_from
 from frostline.analysis.starved import starved
@@ -206,6 +208,8 @@ def _process(
         forecast=forecast(series, pauses),
         launched=(),
         pauses=pauses,
+        rhythm=rhythm(series, pauses),
+        promotions=promotions(series),
     )
 
 

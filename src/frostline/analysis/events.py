@@ -32,6 +32,7 @@ _QUIET = {
     fmt.MARK_REFUSED,
     fmt.MARK_OTHER_CALLBACK,
     fmt.MARK_COLLECT,
+    fmt.MARK_PROMOTED,
 }
 
 

@@ -10,7 +10,9 @@ from frostline.analysis.budgets import Budget
 from frostline.analysis.frozen import Frozen
 from frostline.analysis.grouping import Grouping
 from frostline.analysis.pauses import Pauses
+from frostline.analysis.promotions import Promotions
 from frostline.analysis.ranks import Rank
+from frostline.analysis.rhythm import Rhythm
 from frostline.analysis.threads import ThreadPasses
 from frostline.analysis.triggers import Forecast
 from frostline.recording import Loss, Run, Series
@@ -269,6 +271,10 @@ class ProcessReport:
     launched: tuple[str, ...]
     #: One entry a pass, in the order of ``series.passes``.
     pauses: Pauses = field(repr=False)
+    #: Full passes that come sooner as the load grows, None where that is not so.
+    rhythm: Rhythm | None = None
+    #: Types that gen-1 passes promote, None where it was not asked for.
+    promotions: Promotions | None = None
 
     @property
     def frozen_since(self) -> int:

@@ -55,6 +55,16 @@ _SPAN = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*(=[^;=]+)?$")
 @click.option("--ready-after", metavar="TIME", help="... so long after the start: 60s, 2m.")
 @click.option("--no-control", is_flag=True, help="Install no signal handler in the processes.")
 @click.option(
+    "--sample-promotions",
+    "promotions",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Before each Nth gen-1 pass, count the types in generation 1: what feeds full passes.",
+)
+@click.option(
+    "--no-counters", is_flag=True, help="Leave the collector's counters in the processes' memory unread."
+)
+@click.option(
     "--retention",
     "limit",
     default="256M",
@@ -72,6 +82,8 @@ def run(
     ready_log: "str | None",
     ready_after: "str | None",
     no_control: bool,
+    promotions: "int | None",
+    no_counters: bool,
     limit: str,
     command: tuple[str, ...],
 ) -> None:
@@ -96,6 +108,7 @@ def run(
         "spans": ";".join(checked_span(span) for span in spans) or os.environ.get("FROSTLINE_SPANS", ""),
         "control": "off" if no_control else "on",
         "retention": str(size(limit)),
+        "promotions": str(promotions or ""),
     }
     ready = checked_ready(ready_url, ready_log, ready_after)
     if ready is not None and no_control:
@@ -110,7 +123,7 @@ def run(
             f"the policy {chosen.text!r} waits to be told when the server is ready, and nothing tells it",
             "Add --ready-url URL, --ready-log REGEX or --ready-after 60s, or leave out boundary=ready.",
         )
-    start(output, settings, ready, list(command))
+    start(output, settings, ready, list(command), counters=not no_counters)
 
 
 def usage(slug: str, message: str, remedy: str) -> FrostlineError:

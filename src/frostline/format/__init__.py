@@ -180,28 +180,13 @@ MARK_FIELDS = (
     ("e", "q", "by kind"),
 )
 MARK_SIZE = 96
-MARK_ATTACH = 1
-MARK_CLOSE = 2
-MARK_FORK = 3
-MARK_EXEC = 4
-MARK_FREEZE = 5
-MARK_THAW = 6
-MARK_THRESHOLD = 7
-MARK_COLLECT = 8
-MARK_ENABLE = 9
-MARK_DISABLE = 10
-MARK_BOUNDARY = 11
-MARK_POLICY = 12
-MARK_STATE = 13
-MARK_IDENTITY = 14
-MARK_WRAPPED = 15
-MARK_REFUSED = 16
-MARK_REINSTALLED = 17
 # 18 was to name threads. Nothing ever wrote it.
-MARK_OTHER_CALLBACK = 19
-MARK_DEAD_COLLECTOR = 20
-MARK_FORKED = 21
-MARK_LINE = 22
+(
+    MARK_ATTACH, MARK_CLOSE, MARK_FORK, MARK_EXEC, MARK_FREEZE, MARK_THAW, MARK_THRESHOLD, MARK_COLLECT,
+    MARK_ENABLE, MARK_DISABLE, MARK_BOUNDARY, MARK_POLICY, MARK_STATE, MARK_IDENTITY, MARK_WRAPPED,
+    MARK_REFUSED, MARK_REINSTALLED, _, MARK_OTHER_CALLBACK, MARK_DEAD_COLLECTOR, MARK_FORKED, MARK_LINE,
+    MARK_PROMOTED,
+) = range(1, 24)  # fmt: skip
 MARK_KINDS = (
     (MARK_ATTACH, "attach", "recording begins; a = ns lived before (attached to), b = objects tracked + 1"),
     (MARK_CLOSE, "close", "recording ends in an orderly way"),
@@ -251,6 +236,11 @@ MARK_KINDS = (
         MARK_LINE,
         "line",
         "what a policy did and why; a = LINE_*, b = objects meant, c = F, d = H, e = the credit that F may reach",
+    ),
+    (
+        MARK_PROMOTED,
+        "promoted",
+        "a census of generation 1 just before a gen-1 pass, one mark a type; a = name id of the type (0: it was empty), b = objects of it among c looked at, of d there, e = ns that it took",
     ),
 )
 #: Values of the line mark's ``a``, in words in ``meanings``.

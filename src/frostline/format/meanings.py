@@ -40,6 +40,7 @@ HISTORY = (
     (1, "since then: batch size, stage and name of a span, by bits 2 to 6 of its flags; 0 in older files"),
     (1, "since then: line marks 16 and 17, whether anybody tells `idle` of idle moments"),
     (1, "since then: mark 18 (thread) is taken out: nothing ever wrote it"),
+    (1, "since then: the mark promoted"),
 )
 
 TEXT_KEYS = (

@@ -199,6 +199,7 @@ def make_hot_functions(recorder: "Recorder") -> None:
                 callback is not on_collection
                 and callback is not on_tail
                 and callback is not recorder.policy_callback
+                and callback is not recorder.sampler
             ):
                 foreign += 1
         if foreign:

@@ -373,12 +373,15 @@ def begin(session: str, policy: "str | None", age: int) -> Recorder:
     if not recorder.recording:
         return recorder
     _stand_in(recorder)
-    if environment.get("FROSTLINE_ROLE") or environment.get("FROSTLINE_RANK"):
-        identify_program(
-            recorder, environment.get("FROSTLINE_ROLE"), environment.get("FROSTLINE_RANK") or None
-        )
+    role, rank = environment.get("FROSTLINE_ROLE"), environment.get("FROSTLINE_RANK")
+    if role or rank:
+        identify_program(recorder, role, rank or None)
     if environment.get("FROSTLINE_CONTROL", "on") != "off" and _thread.get_ident() == _main_thread():
         _install_handler(recorder)
+    if environment.get("FROSTLINE_PROMOTIONS"):
+        from frostline.agent import promotions
+
+        _quietly(promotions.start, recorder, environment["FROSTLINE_PROMOTIONS"])
     from frostline.probe import imports
 
     imports.watch("multiprocessing.util", _watch_multiprocessing)

@@ -44,6 +44,8 @@ class Recorder:
         self.tails = 0
         #: A policy's callback behind ours: no other tool's.
         self.policy_callback: Callable[[str, dict[str, int]], None] | None = None
+        #: That of ``agent.promotions``, likewise.
+        self.sampler: Callable[[str, dict[str, int]], None] | None = None
         self.control = False
         #: An exception of the host's that landed in our callback, on its way back to the host.
         self.foreign: BaseException | None = None
@@ -155,14 +157,16 @@ class Recorder:
         self.use(None)
 
     def remove_callbacks(self) -> None:
-        gc.callbacks[:] = [c for c in gc.callbacks if c is not self.on_collection and c is not self.on_tail]
+        ours = (self.on_collection, self.on_tail, self.sampler)
+        gc.callbacks[:] = [c for c in gc.callbacks if all(c is not own for own in ours)]
 
     def ensure_callback(self) -> None:
         """Puts our callbacks back where the host replaced the list."""
         callbacks = gc.callbacks
         if not self.recording or (callbacks and callbacks[-1] is self.on_collection):
             return
-        if callbacks and callbacks[-1] is self.policy_callback and self.on_collection in callbacks:
+        ours = (self.policy_callback, self.sampler)
+        if callbacks and any(callbacks[-1] is own for own in ours) and self.on_collection in callbacks:
             return
         if self.on_collection not in callbacks:
             if self.in_flight():
@@ -285,7 +289,7 @@ class Recorder:
             *gc.get_threshold(),
             int(gc.isenabled() if enabled is None else enabled),
         )
-        ours = (self.on_collection, self.on_tail, self.policy_callback)
+        ours = (self.on_collection, self.on_tail, self.policy_callback, self.sampler)
         others = sum(all(c is not own for own in ours) for c in gc.callbacks)
         self.mark(layout.MARK_STATE, flags, 4, frozen, others, gc.get_debug())
 
@@ -296,6 +300,7 @@ class Recorder:
                 callback is self.on_collection
                 or callback is self.on_tail
                 or callback is self.policy_callback
+                or callback is self.sampler
                 or id(callback) in self._other_callbacks
             ):
                 continue

@@ -147,6 +147,31 @@ def find(pid: int, hexversion: int, build: int) -> Memory:
     raise Refused("the collector's state was not found in it")
 
 
+def in_words(pid: int, hexversion: int, build: int) -> str:
+    """What a process's next full pass waits for, as it is now; empty where that cannot be read.
+
+    Two numbers and no forecast: how fast they change takes more than one look.
+    """
+    try:
+        memory = find(pid, hexversion, build)
+    except Refused:
+        return ""
+    try:
+        found = memory.read() or memory.read()
+    except Refused:
+        return ""
+    finally:
+        memory.close()
+    if found is None:
+        return "a pass is running"
+    if not found.total:
+        return f"{found.pending:,} survivors, no full pass yet"
+    return (
+        f"{found.pending:,} of {found.total // 4:,} survivors, "
+        f"count 2 at {found.counts[2]} of {found.thresholds[2] + 1}"
+    )
+
+
 def _why(pid: int, error: OSError) -> str:
     if isinstance(error, PermissionError):
         return f"{error.strerror}. {permission.why_refused(pid)}"

@@ -243,29 +243,9 @@ def _row_of_series(paths: list[str], this_boot: bool, everyone: _Series) -> Row:
 
 
 def _next_full(row: Row, everyone: _Series) -> str:
-    """From the process's memory. Two numbers, no forecast: how fast they change is not known."""
     mine = [key for key in everyone if key[0] == row.pid and key[2] == 0]
     header = segments.read_header(everyone[max(mine)][0]) if row.recorded and mine else None
-    if header is None:
-        return ""
-    try:
-        memory = counters.find(row.pid, header.hexversion, header.build)
-    except counters.Refused:
-        return ""
-    try:
-        found = memory.read() or memory.read()
-    except counters.Refused:
-        return ""
-    finally:
-        memory.close()
-    if found is None:
-        return "a pass is running"
-    if not found.total:
-        return f"{found.pending:,} survivors, no full pass yet"
-    return (
-        f"{found.pending:,} of {found.total // 4:,} survivors, "
-        f"count 2 at {found.counts[2]} of {found.thresholds[2] + 1}"
-    )
+    return counters.in_words(row.pid, header.hexversion, header.build) if header is not None else ""
 
 
 def _line(words: "dict[str, int] | None") -> "Line | None":

@@ -13,6 +13,7 @@ from frostline.report.groups import groups
 from frostline.report.idle import gaps
 from frostline.report.passes import explicit, full, generations
 from frostline.report.processes import events, processes, state
+from frostline.report.promotion import promoted, rhythm
 from frostline.report.requests import requests
 from frostline.report.steps import labels, slow
 from frostline.report.threads import threads
@@ -35,6 +36,8 @@ def report(analysis: Analysis) -> Iterator[Block]:
     yield from requests(analysis)
     yield from groups(analysis)
     yield from full(analysis)
+    yield from rhythm(analysis)
+    yield from promoted(analysis)
     yield from explicit(analysis)
     yield from threads(analysis)
     yield from freezing(analysis)

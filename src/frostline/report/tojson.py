@@ -74,6 +74,8 @@ def _process(process: ProcessReport, floor: int) -> dict[str, Any]:
         "generations": [_generation(g) for g in process.generations],
         "full_passes": [asdict(one) for one in process.full_passes],
         "forecast": asdict(process.forecast) if process.forecast else None,
+        "rhythm": asdict(process.rhythm) if process.rhythm else None,
+        "promotions": asdict(process.promotions) if process.promotions else None,
         "call_sites": [asdict(one) for one in process.call_sites],
         "unseen_explicit": {"passes": process.unseen_explicit, "total": process.unseen_explicit_total},
         "threads": [asdict(one) for one in process.threads],
