@@ -11,6 +11,7 @@ from frostline import format as fmt
 from frostline.analysis import Analysis, analyse
 from frostline.analysis.ranks import CONSISTENT, SUPPLY, UNEXPLAINED, Rank
 from frostline.analysis.starved import starved
+from frostline.format import told
 from frostline.recording import merge, read_session
 from tests.synthetic import MS, Process, write_helper, write_run
 
@@ -90,7 +91,7 @@ def test_workers_that_idle_while_the_engine_core_collects(tmp_path: Path) -> Non
         assert kinds(one) == [CONSISTENT] * 3
         assert (one.count, one.explained, one.unexplained, one.supply) == (3, 3, 0, None)
         assert one.explained_total == one.total == (301 + 451 + 321) * MS
-        assert one.supply_unknown == "no request was recorded"
+        assert one.supply_unknown == "no request was recorded, and no step says that it was empty"
         (found,) = one.consistent
         assert (found.process, found.own, found.claimed, found.via) == (
             "EngineCore dp0 (pid 1)",
@@ -251,6 +252,32 @@ def test_a_front_end_that_stands_still_lets_no_request_begin(tmp_path: Path) -> 
     (one,) = analysis.ranks
     assert kinds(one) == [CONSISTENT] * 3
     assert one.consistent[0].role == "APIServer dp0"
+
+
+def test_an_empty_step_and_a_prefill_show_it_too(tmp_path: Path) -> None:
+    """A11 in the words of the steps themselves, where no front end was recorded."""
+    gaps = [(3_000, 300), (7_000, 300), (11_000, 300), (15_000, 300)]
+    worker = rank(2, gaps, label="engine step")
+
+    def stage(at: int, which: int) -> None:
+        step = next(s for s in worker.spans if s["start"] == worker.opened + at * MS)
+        step["flags"] = which << told.STAGE_SHIFT
+
+    for before, after, (at, length) in zip(
+        (told.EMPTY, told.EMPTY, told.DECODE, told.EMPTY),
+        (told.PREFILL, told.MIXED, told.PREFILL, 0),
+        gaps,
+        strict=True,
+    ):
+        stage(at - 10, before)
+        stage(at + length, after)
+    (one,) = analysed(tmp_path, worker).ranks
+    assert kinds(one) == [SUPPLY, UNEXPLAINED, UNEXPLAINED, UNEXPLAINED]
+    assert one.supply == 1 and one.supply_unknown == ""
+    assert {gap.verdict for gap in one.longest} == {
+        "unexplained",
+        "supply gap: from an empty step to a prefill",
+    }
 
 
 def test_supply_is_said_only_where_it_is_shown(tmp_path: Path) -> None:

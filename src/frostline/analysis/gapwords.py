@@ -13,6 +13,7 @@ from frostline.recording.layout import Array, Int64
 
 #: Gaps kept one by one for each rank; all are counted.
 LISTED = 1_000
+NO_REQUESTS = "no request was recorded, and no step says that it was empty"
 #: Process ids without a recorder that one gap names.
 NAMED = 5
 
@@ -50,9 +51,10 @@ def rank_of(
         steps=work.steps,
         count=len(length),
         total=int(length.sum()),
-        supply=int(np.count_nonzero(kind == SUPPLY)) if demand is not None and not demand.doubt else None,
+        supply=int(np.count_nonzero(kind == SUPPLY)) if work.supply_how else None,
         supply_total=int(length[kind == SUPPLY].sum()),
-        supply_unknown=demand.doubt if demand is not None else "no request was recorded",
+        supply_how=work.supply_how,
+        supply_unknown="" if work.supply_how else demand.doubt if demand is not None else NO_REQUESTS,
         explained=int(np.count_nonzero(explained)),
         explained_total=int(length[explained].sum()),
         unexplained=int(np.count_nonzero(unclear)),
@@ -151,7 +153,7 @@ def _verdict(
 ) -> str:
     """One gap in words; several processes are all named."""
     if kind == SUPPLY:
-        return "supply gap: no request was in flight"
+        return f"supply gap: {work.supply_how}"
     if kind == UNEXPLAINED:
         here = work.start[i : i + 1], work.stop[i : i + 1]
         pids = [str(one.pid) for one in missing if bool(lived(one, *here)[0])]

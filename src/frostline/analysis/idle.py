@@ -52,8 +52,9 @@ def idle_ranks(
     demand = demand_of(processes)
     found = (work_of(i, processes, demand, missed, options) for i in range(len(processes)))
     works = [work for work in found if work is not None]
+    ranks = frozenset(work.index for work in works)
     for work in works:
-        _direct(work, processes, demand, clock_error)
+        _direct(work, processes, demand, ranks, clock_error)
     for _ in range(HOPS):
         if not _through(works, processes, clock_error):
             break
@@ -75,7 +76,11 @@ def _passes(process: ProcessReport, least: float) -> _Passes:
 
 
 def _direct(
-    work: Work, processes: tuple[ProcessReport, ...], demand: Demand | None, clock_error: int
+    work: Work,
+    processes: tuple[ProcessReport, ...],
+    demand: Demand | None,
+    ranks: frozenset[int],
+    clock_error: int,
 ) -> None:
     """Tries every process whose passes are long enough to explain any of the gaps."""
     least = COVERS * float((work.stop - work.start).min())
@@ -93,8 +98,9 @@ def _direct(
     for index, passes in tried.items():
         error = clock_error if processes[index].session != processes[work.index].session else 0
         # While a front end stands still no request can begin: what it holds up is not in flight yet.
-        bound = demand is not None and not demand.doubt and index not in demand.takers
-        limit = demand.union if demand is not None and bound else None
+        known = demand is not None and not demand.doubt
+        bound = index not in demand.takers if demand is not None and known else index in ranks
+        limit = demand.union if demand is not None and known and bound else None
         begins, ends = passes.union.start, passes.union.stop
         by = match(work.start, work.stop, begins, ends, SLACK + error, RESUME + error, limit)
         if bound:

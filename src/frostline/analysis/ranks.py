@@ -95,10 +95,12 @@ class Rank:
     steps: int
     count: int
     total: int
-    #: For half of it or more no request was in flight, and one that came ended it; None where that is
-    #: not known, and then why, in words.
+    #: For half of it or more no request was in flight, and one that came ended it; or it opens on an
+    #: empty step and closes on a prefill. None where that is not known.
     supply: int | None
     supply_total: int
+    #: In words how it is known, or why it is not.
+    supply_how: str
     supply_unknown: str
     explained: int
     explained_total: int

@@ -11,6 +11,7 @@ from frostline.analysis.gaps import gaps_between
 from frostline.analysis.intervals import Union, quantiles, union
 from frostline.analysis.model import MissedProcess, Options, ProcessReport
 from frostline.analysis.steps import ids_of, label_ids, request_label
+from frostline.format import told
 from frostline.recording.layout import Array, Int64
 
 #: Work that arrives from outside: the time between two of them is the client's.
@@ -19,6 +20,9 @@ ARRIVES = frozenset(("request", "task"))
 AROUND = frozenset(("process outputs", "detokenize", "preprocess", "post-process"))
 #: Steps also where the same process takes requests.
 STEPS = frozenset(("step", "engine step", "execute model"))
+#: How it is known that a gap is for want of requests.
+BY_REQUESTS = "no request was in flight"
+BY_STAGES = "from an empty step to a prefill"
 #: Fewer stretches of work have no rhythm to speak of.
 RHYTHM = 20
 
@@ -73,6 +77,8 @@ class Work:
     window: tuple[int, int]
     steps: int
     supply: Array
+    #: How that is known, in words; empty where it is not.
+    supply_how: str
     #: Processes with passes that are long enough to explain a gap.
     tried: int = 0
     matches: dict[int, Match] = field(default_factory=dict)
@@ -146,10 +152,13 @@ def work_of(
         return None
     opened, closed = gaps_between(busy, 1)
     floor, median = _floor(opened, closed, processes, options)
-    long = closed - opened > floor
-    if not bool(long.any()):
+    long = np.flatnonzero(closed - opened > floor)
+    if not len(long):
         return None
     opened, closed = opened[long], closed[long]
+    known = demand is not None and not demand.doubt
+    empty = None if known else _by_stages(process, busy, long)
+    supply = _supply(opened, closed, demand, missed) if empty is None else empty
     return Work(
         index=index,
         labels=tuple(sorted(labels)),
@@ -159,7 +168,8 @@ def work_of(
         median=median,
         window=(int(busy.start[0]), int(busy.stop[-1])),
         steps=len(busy.start),
-        supply=_supply(opened, closed, demand, missed),
+        supply=supply,
+        supply_how=BY_REQUESTS if known else BY_STAGES if empty is not None else "",
     )
 
 
@@ -197,6 +207,29 @@ def _supply(start: Int64, stop: Int64, demand: Demand | None, missed: tuple[Miss
         if one.python:
             shown &= ~lived(one, start, stop)
     return shown
+
+
+def _by_stages(process: ProcessReport, busy: Union, long: Int64) -> Array | None:
+    """Gaps that open on an empty step and close on a prefill (A11), by what the steps tell of themselves.
+
+    None where no empty step was told: there nothing shows that requests had drained. ``long`` are the
+    gaps, by the stretch of work before each.
+    """
+    spans = process.series.spans
+    stage = (spans["flags"] & told.STAGE_MASK) >> told.STAGE_SHIFT
+    tells = np.flatnonzero(stage)
+    if not bool(np.any(stage[tells] == told.EMPTY)):
+        return None
+    start, stop, stage = spans["start"][tells], spans["stop"][tells], stage[tells]
+    by_stop, by_start = np.argsort(stop, kind="stable"), np.argsort(start, kind="stable")
+    last = np.searchsorted(stop[by_stop], busy.stop[long], "right") - 1
+    first = np.searchsorted(start[by_start], busy.start[long + 1], "left")
+    before = by_stop[np.maximum(last, 0)]
+    after = by_start[np.minimum(first, len(tells) - 1)]
+    drained = (last >= 0) & (start[before] >= busy.start[long]) & (stage[before] == told.EMPTY)
+    begun = (first < len(tells)) & (start[after] < busy.stop[long + 1]) & (stage[after] == told.PREFILL)
+    found: Array = drained & begun
+    return found
 
 
 def lived(one: MissedProcess, start: Int64, stop: Int64) -> Array:

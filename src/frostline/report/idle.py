@@ -10,6 +10,7 @@ from frostline.analysis import Analysis
 from frostline.analysis.gaps import BUCKETS, COVERS, SHIFTS
 from frostline.analysis.ranks import CONSISTENT, SUPPLY, Consistent, LongGap, Rank
 from frostline.analysis.verdict import milliseconds as ms
+from frostline.analysis.waits import BY_REQUESTS
 from frostline.report.blocks import Block, Line, Table
 from frostline.report.safe import cell
 from frostline.report.words import number, short_paths, walked
@@ -21,6 +22,7 @@ SHOWN_GAPS = 10
 #: Of one rank: a stall of the engine is a gap in every one of them.
 SHOWN_ALIKE = 4
 _KINDS = {CONSISTENT: "consistent with a pass", SUPPLY: "supply"}
+_SUPPLY = {BY_REQUESTS: "for half of it or more no request was in flight, and one that came ended it"}
 #: Arrays with one entry a gap, which JSON leaves out.
 _ARRAYS = {"start", "stop", "kind", "by"}
 
@@ -86,9 +88,8 @@ def _notes(ranks: tuple[Rank, ...]) -> Iterator[Block]:
         "quiet",
         indent=2,
     )
-    if any(rank.supply is not None for rank in ranks):
-        text = "supply: for half of it or more no request was in flight, and one that came ended it"
-        yield Line(text, "quiet", indent=2)
+    for how in dict.fromkeys(rank.supply_how for rank in ranks if rank.supply_how):
+        yield Line(f"supply: {_SUPPLY.get(how, how)}", "quiet", indent=2)
     for text in dict.fromkeys(rank.supply_unknown for rank in ranks if rank.supply_unknown):
         yield Line(f"whether gaps are for want of requests is not known: {text}", "quiet", indent=2)
     for rank in ranks:
