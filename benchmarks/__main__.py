@@ -34,6 +34,7 @@ ROWS = {
     "heap": True,
     "load": False,
     "forecast": True,
+    "host": False,
     "soak": False,
     "labelled": False,
     "ablation": False,

@@ -16,6 +16,7 @@ from frostline.analysis.elsewhere import look_elsewhere, of_collector
 from frostline.analysis.frozen import Frozen, frozen
 from frostline.analysis.groups import grouped
 from frostline.analysis.held import held_up
+from frostline.analysis.host import headline, with_host
 from frostline.analysis.idle import idle_ranks
 from frostline.analysis.model import Analysis, MissedProcess, Options, ProcessReport, State
 from frostline.analysis.passes import AUTOMATIC, full_passes, generation_stats, longest_from, pauses_of
@@ -80,13 +81,14 @@ def analyse(session: Session, options: Options | None = None) -> Analysis:
         report = replace(_inherited(report, known), launched=run.command if run else ())
         known[series.series] = report
         processes.append(report)
-    reports = tuple(processes)
+    reports, host = with_host(session, tuple(processes))
     missed = _missed(session)
     asked = asked_spans(session.runs)
     refused = tuple(text for text in dict.fromkeys(t for p in reports for t in p.refused) if of(text, asked))
     damaged = len({loss.path for loss in session.losses if loss.slug in DAMAGE})
     ranks = idle_ranks(reports, missed, session.clock_error, options)
     verdict = decide(reports, missed, counted, options, refused, damaged, starved(ranks, options))
+    verdict = headline(verdict, reports)
     never = never_came(session.ready)
     came = session.ready_option if session.ready and session.ready[1] else ""
     records = sum(
@@ -123,6 +125,8 @@ def analyse(session: Session, options: Options | None = None) -> Analysis:
         ranks=ranks,
         budgets=budgets(reports, ranks),
         grouping=grouped(session, reports),
+        host=host,
+        host_logs=tuple(session.host),
     )
 
 

@@ -42,6 +42,7 @@ def held_up(
     which = (pauses.length > options.long_floor) & (pauses.start >= since)
     which &= ((series.passes["flags"] & fmt.PASS_FROSTLINE) != 0) == ours
     which &= pauses.start <= stop
+    which &= 2 * pauses.others <= pauses.length  # else it is another tool's callback
     if not len(series.spans["start"]) or not bool(which.any()):
         return None
     usual = [label for label in labels if not label.few] or list(labels)

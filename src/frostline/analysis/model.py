@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from frostline.analysis.budgets import Budget
 from frostline.analysis.frozen import Frozen
 from frostline.analysis.grouping import Grouping
+from frostline.analysis.heldmodel import Held as Held
+from frostline.analysis.hostmodel import HostCause, HostProcessReport, HostReport
 from frostline.analysis.pauses import Pauses
 from frostline.analysis.promotions import Promotions
 from frostline.analysis.ranks import Rank
@@ -16,6 +18,7 @@ from frostline.analysis.rhythm import Rhythm
 from frostline.analysis.threads import ThreadPasses
 from frostline.analysis.triggers import Forecast
 from frostline.recording import Loss, Run, Series
+from frostline.recording.host import HostLog
 
 if TYPE_CHECKING:
     from frostline.analysis.requests import RequestReport
@@ -157,10 +160,21 @@ class LongStep:
     elsewhere: str = ""
     #: Another process whose passes cover half of the excess, which may be chance.
     beside: str = ""
+    #: What other tools' callbacks took of it, inside its pauses.
+    callbacks: int = 0
+    #: Native id of its thread, 0 where that was not told.
+    tid: int = 0
+    #: What the host shows of it, where no pass explains it; None where nothing was sampled.
+    host: HostCause | None = None
 
     @property
     def excess(self) -> int:
         return max(1, self.duration - self.baseline)
+
+    @property
+    def by_callback(self) -> bool:
+        """Its pauses cover half of the excess, and are for the most part another tool's callback."""
+        return 2 * self.overlap >= self.excess and 2 * self.callbacks > self.overlap
 
 
 @dataclass(frozen=True)
@@ -194,25 +208,6 @@ class LabelStats:
     #: -1 where there are no others.
     touched: int = 0
     p99_rest: int = -1
-
-
-@dataclass(frozen=True)
-class Held:
-    """Pauses over ``Options.long_floor`` while work of one process was in flight, after start-up."""
-
-    count: int
-    total: int
-    longest: int
-    #: From the end of start-up, or the first span, to the end of the recording.
-    wall: int
-    #: Spans of this label, and how many of them overlap one of the pauses.
-    label: str
-    waited: int
-    spans: int
-
-    @property
-    def share(self) -> float:
-        return self.total / self.wall
 
 
 @dataclass(frozen=True)
@@ -275,6 +270,8 @@ class ProcessReport:
     rhythm: Rhythm | None = None
     #: Types that gen-1 passes promote, None where it was not asked for.
     promotions: Promotions | None = None
+    #: How the host treated it; None where it was not sampled.
+    host: HostProcessReport | None = None
 
     @property
     def frozen_since(self) -> int:
@@ -391,3 +388,7 @@ class Analysis:
     requests: tuple[RequestReport, ...] = ()
     #: Steps compared with their like, and runs with each other.
     grouping: Grouping = field(default_factory=Grouping)
+    #: The machine, where it was sampled.
+    host: HostReport | None = None
+    #: What that rests on, for tables and figures.
+    host_logs: tuple[HostLog, ...] = field(default=(), repr=False)

@@ -11,6 +11,7 @@ from frostline.analysis.intervals import Union, quantiles, union
 from frostline.analysis.model import LabelStats, LongStep, Options
 from frostline.analysis.passes import pass_text
 from frostline.analysis.pauses import Pauses
+from frostline.analysis.threads import native_ids
 from frostline.recording import Series
 from frostline.recording.layout import Array, Int64
 
@@ -37,6 +38,7 @@ class Slow:
     nested: Array
     elsewhere: Int64
     beside: Int64
+    callbacks: Int64
 
     def __len__(self) -> int:
         return len(self.start)
@@ -98,10 +100,11 @@ def steps_of(series: Series, pauses: Pauses, options: Options) -> Steps:
     """
     labels: list[LabelStats] = []
     parts: list[dict[str, Array]] = []
+    callbacks = callback_time(series)
     touching = (series.passes["generation"] == 2) | (pauses.length > TOUCHING)
     heavy = union(pauses.start[touching], pauses.stop[touching])
     for number, (text, which) in enumerate(_groups(series)):
-        stats, part = _one_label(series, pauses.union, heavy, options, text, which, number)
+        stats, part = _one_label(series, pauses.union, heavy, callbacks, options, text, which, number)
         labels.append(stats)
         parts.append(part)
     slow = _joined(parts)
@@ -122,6 +125,7 @@ def _one_label(
     series: Series,
     passes: Union,
     heavy: Union,
+    callbacks: Union,
     options: Options,
     text: str,
     which: Int64 | slice,
@@ -144,7 +148,9 @@ def _one_label(
     long = np.flatnonzero(duration > bar)
     overlap = passes.overlap(start[long], stop[long])
     excess = duration[long] - baseline
-    explained = (overlap > 0) & (2 * overlap >= excess)
+    # A pause that is for the most part another tool's callback is that tool's, not the collector's.
+    others = callbacks.overlap(start[long], stop[long])
+    explained = (overlap > 0) & (2 * overlap >= excess) & (2 * others <= overlap)
     kinds = series.spans["kind"][which]
     flags = series.spans["flags"][which]
     n = len(long)
@@ -181,12 +187,13 @@ def _one_label(
         "baseline": np.full(n, baseline, np.int64),
         "overlap": overlap,
         "explained": explained,
+        "callbacks": others,
     }
     return stats, part
 
 
 def _joined(parts: list[dict[str, Array]]) -> Slow:
-    names = ("label", "kind", "thread", "start", "stop", "baseline", "overlap")
+    names = ("label", "kind", "thread", "start", "stop", "baseline", "overlap", "callbacks")
     empty = np.zeros(0, np.int64)
     columns = {name: np.concatenate([p[name] for p in parts]) if parts else empty for name in names}
     explained = np.concatenate([p["explained"] for p in parts]) if parts else np.zeros(0, bool)
@@ -200,6 +207,14 @@ def _joined(parts: list[dict[str, Array]]) -> Slow:
         elsewhere=np.full(n, -1, np.int64),
         beside=np.full(n, -1, np.int64),
     )
+
+
+def callback_time(series: Series) -> Union:
+    """When other tools' callbacks ran: from our "start" to the pass, and from it to our "stop"."""
+    passes = series.passes
+    start, stop, begin, end = (passes[name] for name in ("start", "stop", "begin", "end"))
+    before, after = begin > start, end > stop
+    return union(np.concatenate((start[before], stop[after])), np.concatenate((begin[before], end[after])))
 
 
 def _mark_nested(slow: Slow) -> None:
@@ -303,6 +318,7 @@ def list_slow(
     first = np.searchsorted(reach, slow.start, "right")
     last = np.searchsorted(pauses.start, slow.stop, "left")
     length = pauses.length
+    tids = native_ids(series)
     found: list[LongStep] = []
     for i in order:
         lo, hi = int(first[i]), int(last[i])
@@ -326,6 +342,8 @@ def list_slow(
                 passes=max(0, hi - lo) if slow.overlap[i] > 0 else 0,
                 elsewhere=names[int(slow.elsewhere[i])] if slow.elsewhere[i] >= 0 else "",
                 beside=names[int(slow.beside[i])] if slow.beside[i] >= 0 else "",
+                callbacks=int(slow.callbacks[i]),
+                tid=tids.get(int(slow.thread[i]), 0),
             )
         )
     return tuple(found)

@@ -23,17 +23,25 @@ class ThreadPasses:
     reclaimed: int
 
 
+def native_ids(series: Series) -> dict[int, int]:
+    """The native id of each thread, by the index that passes and spans hold; as far as it was told."""
+    at, passes = series.threads, series.passes
+    tids = {at[m.thread]: m.tid for m in series.marks if m.tid and m.thread in at}
+    full = passes["generation"] == 2
+    for thread, tid in zip(passes["thread"][full].tolist(), passes["tid"][full].tolist(), strict=True):
+        if tid:
+            tids.setdefault(thread, tid)
+    return tids
+
+
 def outside_main(series: Series, pauses: Pauses) -> tuple[ThreadPasses, ...]:
     """One entry a thread, the one that reclaimed most first; empty where the main thread is not known."""
     passes = series.passes
     if not len(passes):
         return ()
     at = series.threads
-    tids = {at[m.thread]: m.tid for m in series.marks if m.tid and m.thread in at}
     full = passes["generation"] == 2
-    for thread, tid in zip(passes["thread"][full].tolist(), passes["tid"][full].tolist(), strict=True):
-        if tid:
-            tids.setdefault(thread, tid)
+    tids = native_ids(series)
     main = {thread for thread, tid in tids.items() if tid == series.pid}
     threads = np.unique(passes["thread"]).tolist()
     known = main or any(m.tid == series.pid for m in series.marks)

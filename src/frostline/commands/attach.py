@@ -43,6 +43,7 @@ of unused bytes behind a library's code, written once."""
     "--no-children", is_flag=True, help="Leave os.environ alone: processes that start later are missed."
 )
 @click.option("--retention", "limit", default="256M", show_default=True, metavar="SIZE", help="As for `run`.")
+@click.option("--no-host", is_flag=True, help="Sample no host signals, as for `run`.")
 @click.option(
     "--wait",
     "seconds",
@@ -66,6 +67,7 @@ def attach(
     no_control: bool,
     no_children: bool,
     limit: str,
+    no_host: bool,
     seconds: float,
     yes: bool,
     as_json: bool,
@@ -116,7 +118,7 @@ def attach(
         _ask(_RISKS.format(count=what) + (f"\n{_left_out(left_out)}" if left_out else ""), as_json)
     # READY has come long ago: the policy begins now, and in processes that start later once they serve.
     ready = {"kind": "after", "seconds": 0.0} if acts else None
-    session = Session(output, pid, settings, ready)
+    session = Session(output, pid, settings, ready, not no_host)
     rows: list[attaching.Attached] = []
     try:
         injector = attaching.Injector(

@@ -54,6 +54,10 @@ COMMANDS = {
     "why-alive": ("frostline.commands.why_alive", "Say who holds the objects of a class there."),
     "ping": ("frostline.commands.ping", "Say which of them answer, and which do not and why."),
     "load": ("frostline.commands.load", "Send a server requests by a plan, and say what users would feel."),
+    "watch-threads": (
+        "frostline.commands.watch_threads",
+        "See from outside when one thread alone was hot.",
+    ),
     "check": ("frostline.commands.check", "Check that every process of your source applies the policy."),
     "doctor": ("frostline.commands.doctor", "Check that this interpreter, environment and machine are fit."),
     "explain": ("frostline.commands.explain", "Say what a message means, or show a page of the documents."),

@@ -72,6 +72,7 @@ _SPAN = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*(=[^;=]+)?$")
     metavar="SIZE",
     help="Kept of one process: the oldest spans go first, then young passes. 0 keeps everything.",
 )
+@click.option("--no-host", is_flag=True, help="Sample no host signals (CPU, run queue, faults, memory).")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENTS]...")
 def run(
     output: "str | None",
@@ -85,6 +86,7 @@ def run(
     promotions: "int | None",
     no_counters: bool,
     limit: str,
+    no_host: bool,
     command: tuple[str, ...],
 ) -> None:
     """Record COMMAND and every Python process that it starts, without a change to them.
@@ -123,7 +125,7 @@ def run(
             f"the policy {chosen.text!r} waits to be told when the server is ready, and nothing tells it",
             "Add --ready-url URL, --ready-log REGEX or --ready-after 60s, or leave out boundary=ready.",
         )
-    start(output, settings, ready, list(command), counters=not no_counters)
+    start(output, settings, ready, list(command), counters=not no_counters, host=not no_host)
 
 
 def usage(slug: str, message: str, remedy: str) -> FrostlineError:

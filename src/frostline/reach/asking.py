@@ -138,7 +138,7 @@ def of_pid(pid: int, tree: bool, doing: str = "ping") -> list[Target]:
         )
     if not mine(pid):
         raise permission.not_yours(pid, doing + " --tree" * tree)
-    pids = [pid, *(_descendants(pid) if tree else ())]
+    pids = [pid, *(descendants(pid) if tree else ())]
     found = []
     for one in pids:
         path = _mapped_mailbox(one)
@@ -155,7 +155,8 @@ def _why_not_recorded(pid: int) -> str:
     return inside.why_not_recorded(pid)
 
 
-def _descendants(pid: int) -> list[int]:
+def descendants(pid: int) -> list[int]:
+    """The living processes that descend from one, as /proc shows their parents."""
     children: dict[int, list[int]] = {}
     for one in proc.everyone():
         now = proc.stat(one)

@@ -11,7 +11,12 @@ class Session:
     """A session for processes that run already: folder, note, helper."""
 
     def __init__(
-        self, output: "str | None", root: int, settings: dict[str, str], ready: "dict[str, Any] | None"
+        self,
+        output: "str | None",
+        root: int,
+        settings: dict[str, str],
+        ready: "dict[str, Any] | None",
+        host: bool = True,
     ):
         """Makes the folder, or joins one.
 
@@ -19,6 +24,7 @@ class Session:
             root: the process whose tree is watched.
             settings: as ``run`` has them, names without prefix in lower case.
             ready: how the boundary is told, None for not at all.
+            host: whether host signals are sampled.
 
         Raises:
             FrostlineError: ``session-folder`` or ``no-process``.
@@ -47,6 +53,7 @@ class Session:
             "ready": ready,
             "warnings": warnings,
             "cwd": proc.working_folder(),
+            "host": host,
         }
         self.helper: launch.Helper | None = None
         try:

@@ -18,6 +18,7 @@ from typing import Any
 from frostline import format as layout
 from frostline.reach import facts, proc, segments
 from frostline.reach.boundary import Boundary
+from frostline.reach.host import Sampler
 from frostline.reach.launch import HELPER_TITLE
 from frostline.reach.ready import Ready
 from frostline.reach.retention import Retention, allow, longest_pass
@@ -65,6 +66,8 @@ class Helper:
         self.anchors: list[list[int]] = []
         self.warnings: list[str] = list(config["warnings"])
         self.longest: tuple[int, tuple[int, int, int]] = (0, (0, 0, 0))
+        stamp = (os.getpid(), now)
+        self.host = Sampler(self.session, stamp) if config.get("host", True) else None
         self._scanned: set[segments.SegmentName] = set()
         self._due: dict[str, float] = {}
         about = proc.stat(os.getpid())
@@ -102,21 +105,48 @@ class Helper:
         )
 
     def _pause(self, seconds: float) -> None:
-        """Until the next look: at once when the command ends. What reads the session then wants it whole."""
+        """Until the next look, sampling meanwhile: at once when the command ends. What reads the
+        session then wants it whole.
+        """
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if self._ended_within(left if self.host is None else min(left, self.host.wait())):
+                return
+            self._sample()
+
+    def _ended_within(self, seconds: float) -> bool:
+        """Waits; says whether the command ended meanwhile, once."""
         if self._root < 0:
             time.sleep(seconds)
-            return
+            return False
         poll = select.poll()
         poll.register(self._root, select.POLLIN)
-        if poll.poll(seconds * 1000):
-            os.close(self._root)
-            self._root = -1
+        if not poll.poll(seconds * 1000):
+            return False
+        os.close(self._root)
+        self._root = -1
+        return True
+
+    def _sample(self, last: bool = False) -> None:
+        """Host signals, if they are due. A failure (a full disk) costs them, nothing else."""
+        if self.host is None or not (last or self.host.wait() <= 0):
+            return
+        try:
+            if last:
+                self.host.finish()
+            else:
+                self.host.sample()
+        except Exception as error:
+            self.host = None
+            self._warn(f"host signals are sampled no longer: {type(error).__name__}: {error}")
 
     def _round(self) -> None:
         ended = len(self.tree.ended)
         self.tree.poll()
         self.tree.match(segments.listing(active_folder(self.session)))
         self.tree.judge()
+        if self.host is not None:
+            self.host.update(self.tree.members.values())
         self._tell()
         if self.counters is not None:
             self.counters.follow(
@@ -214,6 +244,7 @@ class Helper:
         if not os.path.isdir(self.session):
             discard(self.active)
         self._anchor()
+        self._sample(last=True)
         if self.ready is not None:
             # What the command said last may be the line; a reader that has stopped reading must not
             # keep the session open.

@@ -146,6 +146,20 @@ def committed(data: "bytes | mmap.mmap", region: Region) -> int:
     return sum(1 for end in ends if data[end - 8 : end] != b"\0\0\0\0\0\0\0\0")
 
 
+def has_spans(path: str) -> bool:
+    """Whether a series' first segment holds a span."""
+    try:
+        data = files.read(path, layout.FIRST_SEGMENT_SIZE)
+    except OSError:
+        return False
+    header = parse_header(data[: layout.HEADER_SIZE])
+    regions = header.regions if header is not None else ()
+    for kind, size, offset, _ in regions:
+        if kind == layout.REGION_SPANS and size >= 8 and offset + size <= len(data):
+            return data[offset + size - 8 : offset + size] != b"\0\0\0\0\0\0\0\0"
+    return False
+
+
 def is_full(path: str) -> bool:
     """Whether every slot of every region of a segment is committed."""
     try:

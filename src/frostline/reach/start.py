@@ -36,8 +36,12 @@ def start(
     ready: "dict[str, Any] | None",
     command: list[str],
     counters: bool = True,
+    host: bool = True,
 ) -> None:
-    """Makes the session, puts the helper aside, becomes the command. Returns never, or raises."""
+    """Makes the session, puts the helper aside, becomes the command. Returns never, or raises.
+
+    ``host``: whether the helper samples host signals.
+    """
     target = environment.started_with()
     program = launch.find(command[0], target)
     created = output is None or not os.path.lexists(output)
@@ -75,6 +79,7 @@ def start(
             "counters": counters,
             "warnings": warnings,
             "cwd": proc.working_folder(),
+            "host": host,
         }
         try:
             helper = launch.Helper(config, environment.for_helper(target), tuple(streams))

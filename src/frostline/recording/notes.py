@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from frostline.recording.host import HostLog
 from frostline.recording.loss import Loss, Losses
 from frostline.recording.model import Series
 from frostline.recording.process import is_alive, is_dead
@@ -79,6 +80,8 @@ class Session:
     anchors: list[tuple[int, int, int]] = field(default_factory=list)
     #: Largest error of the clock when sessions were merged, ns; 0 for one session.
     clock_error: int = 0
+    #: Host signals, one log for each helper.
+    host: list[HostLog] = field(default_factory=list)
 
     @property
     def bytes(self) -> int:

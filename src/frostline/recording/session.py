@@ -10,6 +10,7 @@ from pathlib import Path
 from frostline import format as fmt
 from frostline.errors import FrostlineError
 from frostline.recording.counts import attach_counts
+from frostline.recording.host import read_host
 from frostline.recording.loss import Loss, Losses
 from frostline.recording.model import Series
 from frostline.recording.notes import Session, is_running, read_notes
@@ -108,6 +109,7 @@ def read_session(path: Path | str, progress: Progress | None = None) -> Session:
     active = files.active
     if folder.is_dir():
         read_notes(session, folder, losses)
+        session.host = read_host(folder, losses)
 
     def live(file: Path) -> bool:
         return active is not None and file.parent == active
@@ -191,6 +193,7 @@ def merge(sessions: list[Session]) -> Session:
         losses=first.losses,
         running=any(session.running for session in sessions),
         anchors=list(first.anchors),
+        host=list(first.host),
     )
     offset, error = _offset(first)
     known = list(first.runs)
@@ -209,6 +212,9 @@ def merge(sessions: list[Session]) -> Session:
         new = [run for run in other.runs if run not in known]
         known += new
         merged.runs += [replace(run, session=index, started=run.started + by) for run in new]
+        for log in other.host if not twice else ():
+            log.shift(by, index)
+            merged.host.append(log)
         merged.processes += [
             replace(p, session=index, first_seen=p.first_seen + by, last_seen=p.last_seen + by)
             for p in other.processes

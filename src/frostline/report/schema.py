@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from frostline.format.host import PROCESS_FIELDS
+
 #: ``instant`` is ns since the session's first record, ``length`` ns: both are given in two units.
 #: A ``share`` is a part of one.
 Kind = Literal["text", "int", "flag", "share", "instant", "length"]
@@ -235,8 +237,20 @@ GAP_CAUSES = Schema(
     ),
 )
 
+HOST = Schema(
+    "host",
+    "one row a sample of a process, taken from outside, where something has changed since the one before; "
+    "what is counted is counted since the process began",
+    (
+        _RUN,
+        Column("pid", "int", "process id; `run` is empty for a process that is not recorded"),
+        Column("at_s", "instant", "when it was looked at"),
+        *(Column(name, "text" if name == "state" else "int", about) for name, about in PROCESS_FIELDS),
+    ),
+)
+
 TABLES = (
-    RUNS, GC_EVENTS, FREEZES, STEPS, LONG_CALLS, GAPS, GAP_BUCKETS, GAP_CAUSES, REQUESTS,
+    RUNS, GC_EVENTS, FREEZES, STEPS, LONG_CALLS, GAPS, GAP_BUCKETS, GAP_CAUSES, REQUESTS, HOST,
 )  # fmt: skip
 
 _UNITS = {

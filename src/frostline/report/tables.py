@@ -12,6 +12,7 @@ from frostline.analysis.passes import KINDS, kind_codes
 from frostline.recording import Series
 from frostline.recording.layout import Array, Int64
 from frostline.report import schema as columns
+from frostline.report.hosttable import host_columns
 from frostline.report.idle import bucket_rows, cause_rows, gap_rows, ranks_of
 from frostline.report.requests import requests_rows
 from frostline.report.safe import cell
@@ -68,6 +69,8 @@ def tables(analysis: Analysis) -> Iterator[Rows]:
         yield _of_rows(columns.GAPS, gap_rows(analysis, ranks))
         yield _of_rows(columns.GAP_BUCKETS, bucket_rows(ranks))
         yield _of_rows(columns.GAP_CAUSES, cause_rows(ranks))
+    if analysis.host_logs:
+        yield Rows("host", columns.HOST, _host(analysis, runs))
     for run, process in pairs:
         if len(process.series.spans.get("start", ())):
             yield Rows(columns.STEPS.file.replace("<run>", run), columns.STEPS, _steps(process, zero))
@@ -107,6 +110,11 @@ def _run(run: str, p: ProcessReport, zero: int) -> tuple[object, ...]:
         " ".join(map(str, thresholds)) if thresholds else None,
         cell(" ".join(p.command)),
     )
+
+
+def _host(analysis: Analysis, runs: list[str]) -> Iterator[Piece]:
+    for run, named, states in host_columns(analysis, runs):
+        yield {"run": Coded(np.zeros(len(states), np.int32), (run,)), "state": states, **named}
 
 
 def _events(pairs: list[tuple[str, ProcessReport]], zero: int) -> Iterator[Piece]:

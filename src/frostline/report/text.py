@@ -10,6 +10,7 @@ from frostline.report.blocks import Block, Line
 from frostline.report.budgets import budgets
 from frostline.report.freezing import freezing, planned
 from frostline.report.groups import groups
+from frostline.report.host import host
 from frostline.report.idle import gaps
 from frostline.report.passes import explicit, full, generations
 from frostline.report.processes import events, processes, state
@@ -35,6 +36,7 @@ def report(analysis: Analysis) -> Iterator[Block]:
     yield from gaps(analysis)
     yield from requests(analysis)
     yield from groups(analysis)
+    yield from host(analysis)
     yield from full(analysis)
     yield from rhythm(analysis)
     yield from promoted(analysis)

@@ -35,6 +35,7 @@ def to_json(analysis: Analysis) -> dict[str, Any]:
         "losses": [asdict(one) for one in analysis.losses],
         "runs": [asdict(run) for run in analysis.runs],
         "requests": [requests_json(one) for one in analysis.requests],
+        "host": asdict(analysis.host) if analysis.host else None,
         "ready": (
             {"kind": analysis.ready[0], "at": analysis.ready[1], "detail": analysis.ready[2]}
             if analysis.ready
@@ -81,6 +82,7 @@ def _process(process: ProcessReport, floor: int) -> dict[str, Any]:
         "threads": [asdict(one) for one in process.threads],
         "labels": [asdict(one) for one in process.labels],
         "slow_steps": [{**asdict(one), "verdict": verdict_of(one, floor)} for one in process.long_steps],
+        "host": asdict(process.host) if process.host else None,
         "events": [asdict(one) for one in process.events],
         "at_attach": asdict(process.at_attach) if process.at_attach else None,
         "at_close": asdict(process.at_close) if process.at_close else None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from frostline.analysis import LongStep, ProcessReport, Walked
+from frostline.analysis.host import cause_words
 from frostline.analysis.triggers import Forecast
 from frostline.analysis.verdict import milliseconds as ms
 
@@ -50,13 +51,15 @@ def verdict_of(step: LongStep, floor: int) -> str:
     """One step's verdict in few words; careful where others ran between."""
     if step.explained:
         return "the collector" if step.kind == 1 else "overlapped by the collector"
+    if step.by_callback:
+        return f"not the collector{cause_words(step.host)}"
     if step.elsewhere:
         return f"consistent with a pass in {step.elsewhere}"
     if step.beside:
         return f"cannot tell: a pass in {step.beside} lies in it, perhaps by chance"
     if step.overlap > floor:
         return f"{ms(step.overlap)} of it are passes ({100 * step.overlap / step.excess:.0f} % of the excess)"
-    return "not the collector"
+    return f"not the collector{cause_words(step.host)}"
 
 
 def forecast_words(forecast: Forecast) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,8 @@ from frostline.analysis.ranks import Rank
 from frostline.analysis.steps import ids_of
 from frostline.analysis.utilisation import WINDOWS, curve, of_several
 from frostline.recording.layout import Array, Int64
+from frostline.report.html.host import hosts
+from frostline.report.html.packing import packed as packed
 from frostline.report.words import verdict_of
 
 #: Columns of time in a figure: of each, what is least and most is kept.
@@ -45,13 +46,9 @@ def figures(analysis: Analysis) -> list[Figure]:
         _histogram(busiest[:CURVES]),
         _heap(analysis, busiest[:CURVES]),
         _utilisation(analysis, busiest),
+        *hosts(analysis),
     ]
     return [figure for figure in found if figure]
-
-
-def packed(values: Array, kind: str) -> dict[str, str]:
-    """An array for the page: ``kind`` is f4, f8 or u1, little-endian, in base64."""
-    return {"type": kind, "data": base64.b64encode(values.astype(f"<{kind}").tobytes()).decode("ascii")}
 
 
 def since(analysis: Analysis, times: Array) -> Array:

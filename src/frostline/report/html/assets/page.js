@@ -244,8 +244,21 @@
     });
   }
 
+  function drawHost(place, figure) {
+    const said = (u, v) => (v == null ? "" : v.toLocaleString("en", { maximumFractionDigits: 1 }) + figure.unit);
+    const line = (label, stroke, values, dash) => [{ label, stroke, width: 2, dash, points: { show: false }, value: said }, gaps(unpack(values))];
+    drawLines(place, figure, (one, stroke) => [
+      line(one.name + figure.solid, stroke, one.values),
+      ...(one.dashed ? [line(one.name + figure.dashed, stroke, one.dashed, [6, 4])] : []),
+    ], {
+      first: { label: "at", value: (u, v) => (v == null ? "" : time(v)) },
+      scales: { x: { time: false }, y: { range: (u, low, high) => [0, (high || 1) * 1.08] } },
+      axes: [below("", seconds), axis("", (u, ticks) => ticks.map((t) => (t == null ? "" : short(t) + figure.unit)))],
+    });
+  }
+
   const draw = {
-    timeline: drawTimeline, histogram: drawHistogram, heap: drawHeap, utilisation: drawUtilisation,
+    timeline: drawTimeline, histogram: drawHistogram, heap: drawHeap, utilisation: drawUtilisation, host: drawHost,
     steps: (place, figure) => drawSteps(place, figure, false), zoom: (place, figure) => drawSteps(place, figure, true),
   };
 
