@@ -98,13 +98,14 @@ def test_beside_a_recording_a_pass_is_told_from_a_long_call(tmp_path: Path) -> N
     assert data["cost"]["looks"] > 50 and 0 < data["cost"]["cpu_share"] < 0.5
     if min(share for *_, share in times.values()) < 0.93:
         pytest.skip(f"the machine was too busy for one thread to be hot: {times}")
-    for what, (start, stop, _) in times.items():
+    for what, (start, stop, share) in times.items():
         mine = [s for s in data["suspects"] if s["start"] < stop and s["stop"] > start]
         assert len(mine) == 1, (what, data["suspects"])
         (one,) = mine
-        # The kernel adds CPU time up at its ticks, up to 10 ms apart.
-        assert abs(one["start"] - start) <= one["edges"] + 12e6, what
-        assert abs(one["stop"] - stop) <= one["edges"] + 12e6, what
+        # The kernel adds CPU time up at its ticks, up to 10 ms apart; where the machine put the thread
+        # off at an edge, it was not hot there.
+        allowed = one["edges"] + 12e6 + (1 - share) * (stop - start)
+        assert abs(one["start"] - start) <= allowed and abs(one["stop"] - stop) <= allowed, what
         assert one["is_main"] and one["verdict"] == ("a pass" if what == "pass" else "not a pass")
         assert one["waiting"], "the thread beside it waited"
     assert data["not_seen"] == []
