@@ -39,7 +39,6 @@ def outside_main(series: Series, pauses: Pauses) -> tuple[ThreadPasses, ...]:
     passes = series.passes
     if not len(passes):
         return ()
-    at = series.threads
     full = passes["generation"] == 2
     tids = native_ids(series)
     main = {thread for thread, tid in tids.items() if tid == series.pid}
