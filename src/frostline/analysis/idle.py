@@ -66,10 +66,11 @@ def idle_ranks(
 def _passes(process: ProcessReport, least: float) -> _Passes:
     """The passes of at least ``least`` ns. Those of one interpreter do not overlap; damaged ones may.
 
+    Pauses that are for the most part another tool's callback are that tool's, and are left out.
     Some that follow each other at once (``collect`` twice) are one: together they cover what none does.
     """
     pauses = process.pauses
-    kept = np.flatnonzero(pauses.length >= least)
+    kept = np.flatnonzero((pauses.length >= least) & (2 * pauses.others <= pauses.length))
     joined = union(pauses.start[kept], pauses.stop[kept] + APART)
     joined = union(joined.start, joined.stop - APART)
     return _Passes(joined, kept[np.searchsorted(pauses.start[kept], joined.start, "left")])

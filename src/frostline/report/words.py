@@ -6,6 +6,7 @@ import re
 
 from frostline.analysis import LongStep, ProcessReport, Walked
 from frostline.analysis.host import cause_words
+from frostline.analysis.hostmodel import OPEN
 from frostline.analysis.triggers import Forecast
 from frostline.analysis.verdict import milliseconds as ms
 
@@ -56,7 +57,9 @@ def verdict_of(step: LongStep, floor: int) -> str:
     if step.elsewhere:
         return f"consistent with a pass in {step.elsewhere}"
     if step.beside:
-        return f"cannot tell: a pass in {step.beside} lies in it, perhaps by chance"
+        text = f"cannot tell: a pass in {step.beside} lies in it, perhaps by chance"
+        told = step.host is not None and step.host.kind not in OPEN
+        return f"{text}; the host shows that it {step.host.text}" if told and step.host else text
     if step.overlap > floor:
         return f"{ms(step.overlap)} of it are passes ({100 * step.overlap / step.excess:.0f} % of the excess)"
     return f"not the collector{cause_words(step.host)}"
