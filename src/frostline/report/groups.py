@@ -196,36 +196,24 @@ def _by_step(every: Iterable[Part]) -> dict[tuple[str, int, str], list[Part]]:
 
 
 # --- groups.csv -----------------------------------------------------------------------
-HEADER = (
-    "launch", "process", "label", "stage", "batch_low", "batch_high", "group", "count", "p50_ms", "p99_ms",
-    "longest_ms", "total_ms", "compared", "over", "explained", "excess_ms",
-)  # fmt: skip
-
-README = """
-**groups.csv**: one row a group: spans of one `label` with the same `stage`, batch size (`batch_low` to
-`batch_high`) and `group` (the name of a task, the template of a route), in one `process` of one `launch`.
-`count`; `p50_ms`, `p99_ms`, `longest_ms`, `total_ms`; `compared` outermost steps that were compared with
-the median of their like, in finer steps of the batch size; `over` those over 1.2 times it; `explained`
-those whose excess passes of the process cover by half; `excess_ms` by how much the rest of `over` is
-longer than the mean of the steps that are not over. Those are not blamed on the collector.
-"""
-
-
 def group_rows(analysis: Analysis) -> Iterator[tuple[object, ...]]:
-    """Rows of groups.csv; none where no span tells more than its label."""
+    """Rows of the table of groups, lengths in ns; none where no span tells more than its label."""
     for g in analysis.grouping.groups if analysis.grouping.tells else ():
         yield (
             g.run,
             cell(g.process),
             cell(g.label),
             g.stage,
-            g.batch_low if g.batch_low >= 0 else "",
-            g.batch_high if g.batch_high >= 0 else "",
+            g.batch_low if g.batch_low >= 0 else None,
+            g.batch_high if g.batch_high >= 0 else None,
             cell(g.name),
             g.count,
-            *(f"{value / 1e6:.6f}" for value in (g.p50, g.p99, g.longest, g.total)),
+            g.p50,
+            g.p99,
+            g.longest,
+            g.total,
             g.compared,
             g.over,
             g.explained,
-            f"{g.excess / 1e6:.6f}",
+            g.excess,
         )

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from frostline.analysis import Analysis, ProcessReport
+from frostline.analysis.attributes import attributes_of
 from frostline.analysis.passes import KINDS, kind_codes
+from frostline.format.told import STAGES
 from frostline.recording import Series
 from frostline.recording.layout import Array, Int64
 from frostline.report import schema as columns
+from frostline.report.groups import group_rows
 from frostline.report.hosttable import host_columns
 from frostline.report.idle import bucket_rows, cause_rows, gap_rows, ranks_of
 from frostline.report.requests import requests_rows
@@ -60,7 +63,7 @@ def tables(analysis: Analysis) -> Iterator[Rows]:
     runs = [f"{i + 1:03d}-{process.pid}" for i, process in enumerate(analysis.processes)]
     pairs = list(zip(runs, analysis.processes, strict=True))
     zero = analysis.start
-    yield _of_rows(columns.RUNS, (_run(run, process, zero) for run, process in pairs))
+    yield _of_rows(columns.RUNS, _runs(analysis, pairs))
     yield Rows("gc_events", columns.GC_EVENTS, _events(pairs, zero))
     yield _of_rows(columns.FREEZES, _freezes(pairs, zero))
     yield _of_rows(columns.LONG_CALLS, _long_calls(pairs, analysis))
@@ -71,6 +74,8 @@ def tables(analysis: Analysis) -> Iterator[Rows]:
         yield _of_rows(columns.GAP_CAUSES, cause_rows(ranks))
     if analysis.host_logs:
         yield Rows("host", columns.HOST, _host(analysis, runs))
+    if analysis.grouping.tells:
+        yield _of_rows(columns.GROUPS, group_rows(analysis))
     for run, process in pairs:
         if len(process.series.spans.get("start", ())):
             yield Rows(columns.STEPS.file.replace("<run>", run), columns.STEPS, _steps(process, zero))
@@ -84,6 +89,15 @@ def _of_rows(schema: Schema, rows: Iterable[tuple[object, ...]]) -> Rows:
     names = [column.name for column in schema.columns]
     by_column = zip(*every, strict=True) if every else ((),) * len(names)
     return Rows(schema.file, schema, (dict(zip(names, by_column, strict=True)),))
+
+
+def _runs(analysis: Analysis, pairs: list[tuple[str, ProcessReport]]) -> Iterator[tuple[object, ...]]:
+    launches = analysis.grouping.run_of
+    if len(launches) != len(pairs):  # of a cut analysis
+        launches = (1,) * len(pairs)
+    offsets = {one.run: one.ratio for one in analysis.grouping.offsets}
+    for (run, process), launch in zip(pairs, launches, strict=True):
+        yield (*_run(run, process, analysis.start), launch, offsets.get(launch))
 
 
 def _run(run: str, p: ProcessReport, zero: int) -> tuple[object, ...]:
@@ -174,7 +188,12 @@ def _freezes(pairs: list[tuple[str, ProcessReport]], zero: int) -> Iterator[tupl
 def _steps(process: ProcessReport, zero: int) -> Iterator[Piece]:
     spans = process.series.spans
     union = process.pauses.union
+    told = attributes_of(process.series)
+    groups = [cell(name) for name in told.names]
+    own = np.full(len(spans["start"]), -1, np.int64)
+    own[told.tree.which] = told.tree.own
     for at in range(0, len(spans["start"]), PIECE):
+        here = slice(at, at + PIECE)
         part = {name: column[at : at + PIECE] for name, column in spans.items()}
         labels, codes = np.unique(part["label"], return_inverse=True)
         start, stop = part["start"], part["stop"]
@@ -186,6 +205,10 @@ def _steps(process: ProcessReport, zero: int) -> Iterator[Piece]:
             "duration_ms": stop - start,
             "error": part["flags"] & 1,
             "in_passes_ms": union.overlap(start, stop),
+            "stage": Coded(told.stage[here], STAGES),
+            "batch": Known(told.batch[here], told.batch[here] >= 0),
+            "group": Coded(told.name[here], groups),
+            "self_ms": Known(own[here], own[here] >= 0),
         }
 
 
