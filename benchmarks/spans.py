@@ -13,7 +13,7 @@ from frostline import format as layout
 SPANS = 60_000
 ROUNDS = 31
 #: A span that tells stage and batch size, against one that does not: a look at four attributes.
-MOST_TOLD = 1.5
+MOST_TOLD = 1.6
 
 
 def measure(interpreter: Interpreter) -> list[Result]:

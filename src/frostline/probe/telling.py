@@ -86,7 +86,11 @@ def said(recorder: "Recorder", batch: object, stage: object, group: object) -> i
 
 
 # --- readers --------------------------------------------------------------------------
-def _scheduled(output: "Any") -> int:
+#: A stage that is told with a batch size, which is added in its place: no call more, since vLLM's step pays it.
+_PREFILL, _DECODE, _MIXED, _EMPTY = (stage << STAGE_SHIFT | FLAG_BATCH for stage in range(1, 5))
+
+
+def _scheduled(args: "tuple[Any, ...]", output: "Any", name: "Names") -> int:
     """vLLM's SchedulerOutput. *mixed*: some request in its prefill, and others.
 
     A prompt that is continued (chunked prefill, or a request that was preempted) is told by more
@@ -94,21 +98,17 @@ def _scheduled(output: "Any") -> int:
     """
     batch = len(output.num_scheduled_tokens)
     if not batch:
-        return told(EMPTY, 0)
+        return _EMPTY
     new = len(output.scheduled_new_reqs)
     if new:
-        return told(PREFILL if new == batch else MIXED, batch)
+        return (_PREFILL if new == batch else _MIXED) | batch << _BATCH_SHIFT
     if output.total_num_scheduled_tokens > batch and not output.scheduled_spec_decode_tokens:
-        return told(PREFILL if batch == 1 else MIXED, batch)
-    return told(DECODE, batch)
-
-
-def _result_scheduled(args: "tuple[Any, ...]", result: "Any", name: "Names") -> int:
-    return _scheduled(result)
+        return (_PREFILL if batch == 1 else _MIXED) | batch << _BATCH_SHIFT
+    return _DECODE | batch << _BATCH_SHIFT
 
 
 def _argument_scheduled(args: "tuple[Any, ...]", result: "Any", name: "Names") -> int:
-    return _scheduled(args[1])
+    return _scheduled(args, args[1], name)
 
 
 def _length(args: "tuple[Any, ...]", result: "Any", name: "Names") -> int:
@@ -187,9 +187,9 @@ def _scope_third(args: "tuple[Any, ...]") -> "Any":
 
 #: ``module:qualified name`` of what a preset wraps -> its reader.
 READERS: "dict[str, Reader]" = {
-    "vllm.v1.core.sched.scheduler:Scheduler.schedule": _result_scheduled,
+    "vllm.v1.core.sched.scheduler:Scheduler.schedule": _scheduled,
     "vllm.v1.core.sched.scheduler:Scheduler.update_from_output": _argument_scheduled,
-    "vllm.v1.core.sched.diffusion_scheduler:DiffusionScheduler.schedule": _result_scheduled,
+    "vllm.v1.core.sched.diffusion_scheduler:DiffusionScheduler.schedule": _scheduled,
     "vllm.v1.worker.gpu_worker:Worker.execute_model": _argument_scheduled,
     "vllm.v1.engine.output_processor:OutputProcessor.process_outputs": _length,
     "sglang.srt.managers.scheduler:Scheduler.update_running_batch": _running,
