@@ -48,6 +48,7 @@ PRESET_MODULES = {
         "vllm.v1.engine.core",
         "vllm.v1.core.sched.scheduler",
         "vllm.v1.core.sched.diffusion_scheduler",
+        "vllm.v1.executor.multiproc_executor",
         "vllm.v1.worker.gpu_worker",
         "vllm.v1.engine.output_processor",
     ),

@@ -57,6 +57,12 @@ PRESETS: "dict[str, dict[str, tuple[tuple[str, str], ...]]]" = {
             ("Scheduler.update_from_output", "update"),
         ),
         "vllm.v1.core.sched.diffusion_scheduler": (("DiffusionScheduler.schedule", "schedule"),),
+        # Handing a step to the workers; the rest of the step, but for the scheduler, is the wait for them.
+        # Not the executor without worker processes: there the worker's own spans lie in the step.
+        "vllm.v1.executor.multiproc_executor": (
+            ("MultiprocExecutor.execute_model", "submit"),
+            ("MultiprocExecutor.sample_tokens", "submit"),
+        ),
         # The CPU and XPU workers inherit these.
         "vllm.v1.worker.gpu_worker": (
             ("Worker.execute_model", "execute model"),

@@ -190,6 +190,7 @@ READERS: "dict[str, Reader]" = {
     "vllm.v1.core.sched.scheduler:Scheduler.schedule": _scheduled,
     "vllm.v1.core.sched.scheduler:Scheduler.update_from_output": _argument_scheduled,
     "vllm.v1.core.sched.diffusion_scheduler:DiffusionScheduler.schedule": _scheduled,
+    "vllm.v1.executor.multiproc_executor:MultiprocExecutor.execute_model": _argument_scheduled,
     "vllm.v1.worker.gpu_worker:Worker.execute_model": _argument_scheduled,
     "vllm.v1.engine.output_processor:OutputProcessor.process_outputs": _length,
     "sglang.srt.managers.scheduler:Scheduler.update_running_batch": _running,

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from frostline.analysis import Analysis
+from frostline.analysis.attributes import FEW
 from frostline.analysis.grouping import OVER, Group, Over, Part
 from frostline.analysis.offsets import percent
 from frostline.analysis.verdict import plural
@@ -43,9 +44,11 @@ def _groups(analysis: Analysis) -> Iterator[Block]:
         return
     several = len(grouping.runs) > 1
     rows: list[tuple[str, ...]] = []
-    left = 0
+    left = small = 0
     for (process, _, run), every in _by_process(grouping.groups).items():
-        telling = [g for g in every if g.stage or g.name or g.batch_low >= 0]
+        all_telling = [g for g in every if g.stage or g.name or g.batch_low >= 0]
+        telling = [g for g in all_telling if g.count >= FEW] or all_telling
+        small += len(all_telling) - len(telling)
         left += max(0, len(telling) - SHOWN_GROUPS)
         for i, g in enumerate(telling[:SHOWN_GROUPS]):
             rows.append(
@@ -75,8 +78,10 @@ def _groups(analysis: Analysis) -> Iterator[Block]:
     spare = ("run", "of", "stage", "by passes", over, "total", "max", "p99")
     right = frozenset((1, 4, *range(6, 13)))
     yield Table("Groups: steps of the same stage and batch size", columns, tuple(rows), right, spare)
-    if left:
-        yield Line(f"and {left:,} more groups, see --csv", "quiet", indent=2)
+    more = [f"{left:,} more groups"] if left else []
+    more += [f"{small:,} of fewer than {FEW} spans"] if small else []
+    if more:
+        yield Line(f"and {' and '.join(more)}, see --csv", "quiet", indent=2)
 
 
 def _parts(analysis: Analysis) -> Iterator[Block]:
@@ -107,7 +112,7 @@ def _parts(analysis: Analysis) -> Iterator[Block]:
     if told and not rows:
         yield Line("")
     for one in told[:SHOWN_OVER]:
-        yield Line(sentence(over_words(one)), indent=2 if rows else 0)
+        yield Line(f"{over_words(one)}.", indent=2 if rows else 0)
     if len(told) > SHOWN_OVER:
         yield Line(f"and {len(told) - SHOWN_OVER:,} more labels, see --json", "quiet", indent=2)
     for name in grouping.crossing:
