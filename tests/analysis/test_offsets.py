@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from frostline.analysis import Analysis, analyse
-from frostline.analysis.offsets import LEAST, interval
+from frostline.analysis.offsets import BY_CHANCE, ENOUGH_RUNS, LEAST, Key, interval, offsets
 from frostline.format import told
 from frostline.recording import merge, read_session
 from tests.synthetic import MS, Process, write_run
@@ -65,11 +65,13 @@ def test_runs_that_are_alike_do_not_stand_out(tmp_path: Path) -> None:
     assert said.startswith("no run stands out")
 
 
-def test_of_three_runs_it_is_said_that_they_are_few(tmp_path: Path) -> None:
+def test_of_three_runs_nothing_is_concluded_either(tmp_path: Path) -> None:
     grouping = report_of(tmp_path, [1.0, 1.0, 1.05]).grouping
-    assert [one.run for one in grouping.offsets if one.stands_out] == [3]
+    assert [one.run for one in grouping.offsets if one.apart] == [3]
+    assert not any(one.stands_out for one in grouping.offsets)
     assert re.match(r"run 3 is (4\.9|5\.[01])% slower", grouping.sentences[0])
-    assert "3 runs are few" in grouping.sentences[1]
+    assert grouping.sentences[1].startswith("of 3 runs that cannot be concluded: ")
+    assert "in 54% of cases" in grouping.sentences[1]
 
 
 def test_of_two_runs_nothing_is_concluded(tmp_path: Path) -> None:
@@ -83,7 +85,7 @@ def test_with_too_few_groups_the_run_is_cut_into_eighths(tmp_path: Path) -> None
     grouping = report_of(tmp_path, [1.0, 1.0, 1.05, 1.0], sizes=2).grouping
     slow = grouping.offsets[2]
     assert (slow.groups, slow.basis, slow.count, slow.slower) == (4, "eighths", 32, 32)
-    assert slow.stands_out and "in all 32 eighths of the run" in grouping.sentences[0]
+    assert slow.apart and "in all 32 eighths of the run" in grouping.sentences[0]
 
 
 def test_runs_of_other_commands_are_said_to_be(tmp_path: Path) -> None:
@@ -140,6 +142,24 @@ def test_the_interval_holds_the_median_as_often_as_it_says() -> None:
             held += low <= 0.6931 <= high
         # 0.95 less three standard deviations of 1,000 tries.
         assert held >= 929, n
+
+
+@pytest.mark.parametrize(("runs", "most"), [(3, 0.62), (4, 0.27), (5, 0.14), (6, 0.09), (10, 0.03)])
+def test_runs_that_differ_by_chance_alone_stand_out_as_seldom_as_is_said(runs: int, most: float) -> None:
+    """Eight groups that share what chance does to their run: 5 % of it, and 0.1 % of each group's own."""
+    dice = random.Random(runs)
+    apart = 0
+    for _ in range(400):
+        effect = [dice.gauss(1, 0.05) for _ in range(runs)]
+        medians = {
+            Key("Engine", "step", "decode", "", bucket, True): {
+                run: [(round(1e7 * effect[run] * dice.gauss(1, 0.001)), (1,) * 8)] for run in range(runs)
+            }
+            for bucket in range(8)
+        }
+        apart += any(one.apart for one in offsets(medians, list(range(runs))))
+    said = BY_CHANCE.get(runs, 0.05)
+    assert apart / 400 <= most and (runs >= ENOUGH_RUNS or apart / 400 >= 0.6 * said)
 
 
 def test_an_interval_of_few_is_none_and_one_of_many_is_narrow() -> None:

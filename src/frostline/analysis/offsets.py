@@ -26,9 +26,12 @@ LEAST = 6
 TIMES = 3.0
 #: ... and by at least this much.
 WORTH = 0.01
-#: With fewer runs nothing is known of how far runs are apart anyway; with fewer than the second, little.
+#: With fewer runs nothing is known of how far runs are apart anyway.
 LEAST_RUNS = 3
+#: With so many one of them is so far apart by chance in 4 % of cases (0.5 % with ten): a conclusion.
 ENOUGH_RUNS = 6
+#: With fewer, in this share of cases: 6,000 draws of runs that differ by normal chance alone, by how many.
+BY_CHANCE = {3: 0.54, 4: 0.20, 5: 0.09}
 #: The distance of the others among each other is looked at up to so many runs.
 _MOST_RUNS = 40
 
@@ -68,6 +71,9 @@ class RunOffset:
     #: Smallest and largest offset of the others, each among the others alone; None with fewer than two.
     others_low: float | None
     others_high: float | None
+    #: Its interval excludes 1, and it is TIMES as far from the others as any of them from the rest.
+    apart: bool
+    #: That, among enough runs that it is hardly chance.
     stands_out: bool
 
 
@@ -95,6 +101,7 @@ def offsets(
             for other in runs
             if other != run and len(runs) <= _MOST_RUNS and (mine := _ratios(middle, other, run))
         ]
+        apart = _apart(ratio, low, high, among)
         found.append(
             RunOffset(
                 run=run,
@@ -107,7 +114,8 @@ def offsets(
                 groups=len(ratios),
                 others_low=min(among, default=None),
                 others_high=max(among, default=None),
-                stands_out=_stands_out(ratio, low, high, among),
+                apart=apart,
+                stands_out=apart and len(among) >= ENOUGH_RUNS - 1,
             )
         )
     return tuple(found)
@@ -162,7 +170,7 @@ def _normal_step(n: int, k: int) -> float:
     return exp(lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) - n * log(2))
 
 
-def _stands_out(ratio: float | None, low: float | None, high: float | None, among: list[float]) -> bool:
+def _apart(ratio: float | None, low: float | None, high: float | None, among: list[float]) -> bool:
     if ratio is None or low is None or high is None or len(among) < LEAST_RUNS - 1:
         return False
     if low <= 1 <= high or abs(ratio - 1) < WORTH:
@@ -180,14 +188,14 @@ def words(found: tuple[RunOffset, ...], runs: Mapping[int, RunSeen]) -> tuple[st
         return ("the runs share no group of steps: they cannot be compared",)
     if len(known) == 2:
         return tuple(_two(known))
-    said = [_one(one, len(known)) for one in known if one.stands_out]
+    said = [_one(one, len(known)) for one in known if one.apart]
     if not said:
         low, high = min(one.ratio or 1 for one in known), max(one.ratio or 1 for one in known)
         said = [f"no run stands out: their offsets from the others are {percent(low)} to {percent(high)}"]
     elif len(known) < ENOUGH_RUNS:
         said.append(
-            f"{len(known)} runs are few: one of them is always the slowest, and that runs are so far apart "
-            f"by chance cannot be excluded; {ENOUGH_RUNS} or more would tell"
+            f"of {len(known)} runs that cannot be concluded: one of them is so far apart by chance alone in "
+            f"{BY_CHANCE[len(known)]:.0%} of cases; {ENOUGH_RUNS} or more would tell"
         )
     said += _other_commands(known, runs)
     return tuple(said)

@@ -159,6 +159,9 @@ def _runs(analysis: Analysis) -> Iterator[Block]:
             yield from (Line(sentence(text), "quiet") for text in grouping.sentences)
         return
     zero = min(run.started for run in grouping.runs)
+    # What is the same for all is no column.
+    sessions = len({run.path for run in grouping.runs}) > 1
+    commands = len({run.command for run in grouping.runs}) > 1
     rows = []
     for run in grouping.runs[:SHOWN_RUNS]:
         one = offsets.get(run.number)
@@ -166,8 +169,8 @@ def _runs(analysis: Analysis) -> Iterator[Block]:
         rows.append(
             (
                 str(run.number),
-                run.path,
-                " ".join(run.command),
+                run.path if sessions else "",
+                " ".join(run.command) if commands else "",
                 seconds(run.started - zero),
                 str(run.processes),
                 percent(one.ratio or 1.0) if one and known else "-",
