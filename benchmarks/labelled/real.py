@@ -56,12 +56,14 @@ def plan_faults(
     roles: Sequence[str] = PATH,
     alone: Sequence[str] = ALONE,
     collector_kinds: Sequence[str] = COLLECTOR,
+    gap_kinds: Sequence[str] = COLLECTOR[:2],
 ) -> tuple[Plan, int]:
     """(role -> step -> fault, steps in all).
 
     ``collector`` is the share of the faults that are passes. Each fault has one victim whose step, or
     gap, is to be looked at, so that one accident is one entry of the labelled set. ``roles`` are those
-    that have steps, each waiting for the one after it.
+    that have steps, each waiting for the one after it; ``gap_kinds`` the causes that may be looked at in
+    who is fed by it.
     """
     chance = random.Random(seed)
     plan: Plan = {role: {} for role in roles}
@@ -80,7 +82,7 @@ def plan_faults(
         gap = chance.random() < GAPS
         if cause == "young pass":
             victim = role  # what it will walk is built before the step: others wait for that, too
-        elif cause == "no requests" or (cause in collector_kinds and not last and gap):
+        elif cause == "no requests" or (cause in gap_kinds and not last and gap):
             victim = f"gap of {roles[place + 1]}"  # who is not asked for anything is idle
         plan[role][str(step)] = {"cause": cause, "ms": chance.uniform(*LENGTHS), "victim": victim}
         step += chance.randint(*APART)
