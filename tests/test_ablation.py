@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from benchmarks import ablation
@@ -40,7 +42,10 @@ def test_stalls_are_times_in_which_nothing_came() -> None:
 def test_shares_that_agree_and_shares_that_do_not() -> None:
     treated = {"front end": 9.0, "engine core": 7.0, "workers": 4.5, "all": 0.5}
     near = {"front end": 1.2, "engine core": 3.4, "workers": 5.0}
-    assert {r.passed for r in ablation.judge(runs(6, treated, near), 6)} == {True}
+    good = ablation.judge(runs(6, treated, near), 6)
+    assert [r.passed for r in good] == [True, True, True, None, True]  # all together is only shown
+    busy = [replace(run, others=2.0 if run.block == 3 else 0.1) for run in runs(6, treated, near)]
+    assert {r.passed for r in ablation.judge(busy, 6)} == {None}
     far = {"front end": 4.0, "engine core": 3.4, "workers": 1.0}
     results = {r.what: r.passed for r in ablation.judge(runs(6, treated, far), 6)}
     assert [results[f"{name} against ablation"] for name in ROLES] == [False, True, False]
