@@ -27,6 +27,7 @@ from frostline.report.words import verdict_of
 
 #: What was said of a stall, in one word, for the table.
 OWN, OTHER, NOBODY, NO_ROW = "own collector", "another's collector", "no collector", "no row"
+CONSISTENT = "consistent with a pass in "
 WORDS = (OWN, OTHER, NOBODY, NO_ROW)
 
 
@@ -134,10 +135,10 @@ def _said(
     if row is None:
         return Said(source, stall, (), NO_ROW, "")
     text = verdict_of(row, analysis.options.long_floor)
-    if row.explained:
+    if text in ("the collector", "overlapped by the collector"):
         return Said(source, stall, (stall.victim,), OWN, text)
-    if row.elsewhere:
-        return Said(source, stall, (pids[row.elsewhere],), OTHER, text)
+    if text.startswith(CONSISTENT):
+        return Said(source, stall, (pids[text.removeprefix(CONSISTENT)],), OTHER, text)
     return Said(source, stall, (), NOBODY, text)
 
 

@@ -171,9 +171,14 @@ def look_elsewhere(series: Series, steps: Steps, others: list[tuple[int, Union]]
     that fits, if the process is not seen to go on during its passes: that may be chance, or not.
     """
     slow = steps.slow
-    if others and not bool(slow.explained.all()):
+    # What another tool's callback in their own passes explains needs no other process (``by_callback``).
+    by_callback = (2 * slow.overlap >= slow.stop - slow.start - slow.baseline) & (
+        2 * slow.callbacks > slow.overlap
+    )
+    open_ = ~slow.explained & ~by_callback
+    if others and bool(open_.any()):
         for number, label in enumerate(steps.labels):
-            which = np.flatnonzero((slow.label == number) & ~slow.explained)
+            which = np.flatnonzero((slow.label == number) & open_)
             if len(which):
                 bar = max(options.long_floor, int(options.long_factor * label.baseline))
                 found = _of_label(series, label.label, steps, which, bar, others)
