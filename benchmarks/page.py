@@ -101,9 +101,10 @@ def _one(session: Path, what: str, which: str) -> list[Result]:
         return [*found, Result("usable in Chromium", "", f"{MOST_USABLE:.0f} s", None, "no Chromium here")]
     seen = [_opened(page) for _ in range(ROUNDS)]
     # The best of a few: what the page costs, not what else ran on the machine.
-    usable, sorting, zoomed = (
-        min(one[name] for one in seen) / 1e3 for name in ("usable", "sorted", "zoomed")
-    )
+    names = ("usable", "sorted", "zoomed", "cpu")
+    usable, sorting, zoomed, cpu = (min(one[name] for one in seen) / 1e3 for name in names)
+    # On a machine that is busy the wall clock says nothing of the page; more CPU than the bound does.
+    fits = True if usable <= MOST_USABLE else None if cpu <= MOST_USABLE else False
     every = ", ".join(f"{one['usable'] / 1e3:.2f}" for one in seen)
     return [
         *found,
@@ -111,9 +112,9 @@ def _one(session: Path, what: str, which: str) -> list[Result]:
             "usable in Chromium",
             f"{usable:.2f} s",
             f"{MOST_USABLE:.0f} s",
-            usable <= MOST_USABLE,
+            fits,
             f"headless, best of {ROUNDS} opens ({every} s): from the navigation to the second frame after "
-            f"all is drawn; {load()}",
+            f"all is drawn; {cpu:.2f} s CPU of its main thread; {load()}",
         ),
         Result(
             "its longest table sorted, its timeline zoomed",
@@ -128,7 +129,10 @@ def _one(session: Path, what: str, which: str) -> list[Result]:
 def _opened(page: Path) -> dict[str, float]:
     with browser.page() as tab:
         tab.size(1280)
+        tab.call("Performance.enable", timeDomain="threadTicks")
         tab.open(page)
         seen: dict[str, float] = tab.do(USED)
+        measured = {one["name"]: one["value"] for one in tab.call("Performance.getMetrics")["metrics"]}
+        seen["cpu"] = measured["TaskDuration"] * 1e3
         assert not tab.failures()
         return seen

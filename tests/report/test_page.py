@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from frostline import format as fmt
+from frostline.analysis import analyse
+from frostline.recording import read_session
 from frostline.report.html import page as html_page
 from frostline.report.html import to_html
 from tests import browser
 from tests.report.test_html import Page
 from tests.report.test_text import server
-from tests.synthetic import MS, Process, write_helper
+from tests.synthetic import MS, Process, write_helper, write_run
 
 ASSETS = Path(html_page.__file__).parent / "assets"
 needs_browser = pytest.mark.skipif(browser.CHROMIUM is None, reason="no Chromium here")
@@ -226,6 +228,34 @@ def test_tables_sort_by_number_and_by_word_and_keep_whose_row_it_is(tab: browser
     click("Processes", "process")
     names = [name for name, _ in column("Processes", "process")[1]]
     assert [int(n.split("dp")[1].split()[0]) for n in names if "Worker" in n] == list(range(12))
+    assert tab.failures() == []
+
+
+@needs_browser
+def test_of_a_long_table_the_first_rows_are_shown_as_it_is_sorted_and_all_on_request(
+    tab: browser.Page, tmp_path: Path
+) -> None:
+    for number in range(12):
+        process = Process(pid=100 + number)
+        for i in range(30):
+            for k in range(2):
+                process.add_span(
+                    f"label {i}", (k * 30 + i) * 10 * MS, (number * 31 + i * 17) % 997 * MS // 100 + 1
+                )
+        process.write(tmp_path)
+    write_run(tmp_path, ["server"])
+    (tmp_path / "page.html").write_text(to_html(analyse(read_session(tmp_path))), encoding="utf-8")
+    tab.size(1280)
+    tab.open(tmp_path / "page.html")
+    table = "[...document.querySelectorAll('h2')].find((h) => h.textContent === 'Steps').parentElement"
+    count = f"{table}.querySelectorAll('tbody tr').length"
+    assert tab.do(count) == 300
+    assert tab.do(f"{table}.querySelector('p').textContent") == "300 of 360 rows, as sorted. Show all"
+    tab.do(f"[...{table}.querySelectorAll('th button')].find((b) => b.textContent === 'max').click()")
+    shown = [float(cell) for _, cell in tab.do(f"{COLUMN}('Steps', 'max')")[1]]
+    tab.do(f"{table}.querySelector('p button').click()")
+    every = [float(cell) for _, cell in tab.do(f"{COLUMN}('Steps', 'max')")[1]]
+    assert len(every) == 360 and every == sorted(every, reverse=True) and every[:300] == shown
     assert tab.failures() == []
 
 

@@ -17,6 +17,8 @@ from frostline.report.safe import safe
 from frostline.report.text import report
 from frostline.report.words import seconds, sentence, short_paths
 
+#: Rows of a table that are shown at first; page.js has the same number.
+SHOWN = 300
 _ASSETS = Path(__file__).parent / "assets"
 _VERDICTS = {
     "collector": ("The collector", "bad"),
@@ -38,7 +40,8 @@ def to_html(analysis: Analysis) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
         f"<title>{_text(title)}</title>",
-        f"<style>{_asset('uplot.css')}\n{_asset('page.css')}</style></head><body>",
+        f"<style>{_asset('uplot.css')}\n{_asset('page.css')}</style>",
+        "<noscript><style>.rest { display: table-row-group; }</style></noscript></head><body>",
         *_head(analysis),
         *_contents(blocks),
         "<main>",
@@ -180,7 +183,9 @@ def _table(table: Table, number: int) -> Iterator[str]:
         yield f'<th scope="col"{right} aria-sort="none"><button type="button">{_text(column)}</button></th>'
     yield "</tr></thead><tbody>"
     above = ""
-    for row in table.rows:
+    for n, row in enumerate(table.rows):
+        if n == SHOWN:  # thousands of rows take seconds to lay out: the script shows them on request
+            yield '</tbody><tbody class="rest">'
         # Whose row it is must be known when the rows have been sorted, and to a screen reader.
         again = not row[0] and bool(above)
         above = row[0] or above

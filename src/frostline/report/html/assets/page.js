@@ -286,21 +286,40 @@
     if (a[0] !== b[0]) return a[0] - b[0];
     return sign * (a[0] === 1 ? collator.compare(a[1], b[1]) : a[1] - b[1]);
   }
-  document.querySelectorAll("th button").forEach((button) => {
-    button.addEventListener("click", () => {
-      const head = button.parentElement, body = head.closest("table").tBodies[0];
-      const i = head.cellIndex, numbers = head.classList.contains("right");
-      const now = head.getAttribute("aria-sort");
+  const SHOWN = 300;  // rows of a table at first: thousands of them take seconds to lay out
+  document.querySelectorAll(".wide table").forEach((table) => {
+    const body = table.tBodies[0], heads = Array.from(table.tHead.rows[0].cells);
+    let rows = Array.from(table.tBodies).flatMap((one) => Array.from(one.rows)), shown = SHOWN;
+    Array.from(table.tBodies).slice(1).forEach((one) => one.remove());
+    function show() {
+      const part = document.createDocumentFragment();
+      rows.slice(0, shown).forEach((row) => part.append(row));
+      body.replaceChildren(part);
+    }
+    if (rows.length > shown) {
+      const line = document.createElement("p"), button = document.createElement("button");
+      line.className = "quiet";
+      line.textContent = `${shown} of ${rows.length.toLocaleString("en")} rows, as sorted. `;
+      button.type = "button";
+      button.className = "more noprint";
+      button.textContent = "Show all";
+      button.addEventListener("click", () => { shown = rows.length; line.remove(); show(); });
+      line.append(button);
+      table.parentElement.after(line);
+      show();
+    }
+    heads.forEach((head, i) => head.firstElementChild.addEventListener("click", () => {
+      const numbers = head.classList.contains("right"), now = head.getAttribute("aria-sort");
       // Numbers begin with the largest, words with the first.
       const sign = now === "none" ? (numbers ? -1 : 1) : now === "descending" ? 1 : -1;
-      head.parentElement.querySelectorAll("th").forEach((other) => other.setAttribute("aria-sort", "none"));
+      heads.forEach((other) => other.setAttribute("aria-sort", "none"));
       head.setAttribute("aria-sort", sign === 1 ? "ascending" : "descending");
-      const rows = Array.from(body.rows, (row) => [key(row.cells[i], numbers), row]);
-      rows.sort((a, b) => compare(a[0], b[0], sign));
-      const sorted = document.createDocumentFragment();
-      rows.forEach(([, row]) => { row.cells[0].classList.remove("again"); sorted.append(row); });
-      body.append(sorted);
-    });
+      const keyed = rows.map((row) => [key(row.cells[i], numbers), row]);
+      keyed.sort((a, b) => compare(a[0], b[0], sign));
+      rows = keyed.map(([, row]) => row);
+      rows.forEach((row) => row.cells[0].classList.remove("again"));
+      show();
+    }));
   });
   document.querySelectorAll("button.copy").forEach((button) => {
     button.addEventListener("click", async () => {
