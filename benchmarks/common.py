@@ -99,9 +99,17 @@ class Used:
 
     code: int
     seconds: float
+    #: User and system.
+    cpu: float
     peak: int
     text: str
     how: str
+
+    def within(self, most: float) -> bool | None:
+        """Whether it took at most so many seconds; None where only others on the machine kept it longer."""
+        if self.seconds <= most:
+            return self.code == 0
+        return None if self.code == 0 and self.cpu <= most else False
 
 
 def command(*arguments: str) -> Used:
@@ -118,7 +126,8 @@ def command(*arguments: str) -> Used:
     seconds = time.monotonic() - begun
     child.returncode = os.waitstatus_to_exitcode(status)
     how = f"{usage.ru_utime:.1f} s user and {usage.ru_stime:.1f} s system, by rusage"
-    return Used(child.returncode, seconds, usage.ru_maxrss * 1024, text, how)
+    cpu = usage.ru_utime + usage.ru_stime
+    return Used(child.returncode, seconds, cpu, usage.ru_maxrss * 1024, text, how)
 
 
 def load() -> str:

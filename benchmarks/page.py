@@ -86,7 +86,7 @@ def _one(session: Path, what: str, which: str) -> list[Result]:
             f"seconds to a page{which}",
             f"{used.seconds:.1f} s",
             f"{MOST_SECONDS:.0f} s",
-            good and used.seconds <= MOST_SECONDS,
+            good and used.within(MOST_SECONDS),
             how,
         ),
         Result(

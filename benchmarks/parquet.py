@@ -40,7 +40,7 @@ def measure(interpreter: Interpreter) -> list[Result]:
             "seconds to Parquet",
             f"{used.seconds:.1f} s",
             f"{MOST_SECONDS:.0f} s",
-            good and used.seconds <= MOST_SECONDS,
+            good and used.within(MOST_SECONDS),
             how,
         ),
         Result(

@@ -33,7 +33,7 @@ def measure(interpreter: Interpreter) -> list[Result]:
                 f"seconds to a report, 1 of {share} a pass",
                 f"{used.seconds:.1f} s",
                 f"{most:.0f} s",
-                good and used.seconds <= most,
+                good and used.within(most),
                 how,
             ),
             Result(

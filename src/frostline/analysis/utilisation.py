@@ -71,28 +71,28 @@ def mmu(pauses: Union, start: int, stop: int, windows: Int64, bins: int = BINS) 
 
 def _most_paused(pauses: Union, low: int, high: int, window: int, bins: int) -> int:
     """The most that pauses fill of any window that begins from ``low`` to ``high``."""
-    if len(pauses.start) <= 2 * bins:
-        begins = np.concatenate((pauses.start, pauses.stop - window, np.array([low, high])))
-        begins = np.clip(begins, low, high)
-        return int(pauses.overlap(begins, begins + window).max())
-    edges = low + np.rint(np.linspace(0, high - low, bins + 1)).astype(np.int64)
+    few = len(pauses.start) <= 2 * bins
+    edges = low + np.rint(np.linspace(0, high - low, 2 if few else bins + 1)).astype(np.int64)
     before, after = pauses.covered_until(edges), pauses.covered_until(edges + window)
     most = int((after - before).max())
     # No window that begins between two edges holds more than all from the one to the other's end.
     open_ = np.flatnonzero(after[1:] - before[:-1] > most)
-    begins = np.concatenate(
-        [_between(at, edges[open_], edges[open_ + 1]) for at in (pauses.start, pauses.stop - window)]
-    )
-    return max(most, int(pauses.overlap(begins, begins + window).max(initial=0)))
+    first, last = edges[open_], edges[open_ + 1]
+    # What is paused up to a pause is known: one search a window is enough.
+    i = _between(pauses.start, first, last)
+    begun = pauses.covered_until(pauses.start[i] + window) - pauses.before[i]
+    i = _between(pauses.stop, first + window, last + window)
+    length = pauses.stop[i] - pauses.start[i]
+    ended = pauses.before[i] + length - pauses.covered_until(pauses.stop[i] - window)
+    return max(most, int(begun.max(initial=0)), int(ended.max(initial=0)))
 
 
 def _between(values: Int64, low: Int64, high: Int64) -> Int64:
-    """Those of the rising values that lie in one of the stretches, ends included."""
+    """Indices of those of the rising values that lie in one of the stretches, ends included."""
     steps = np.zeros(len(values) + 1, np.int64)
     np.add.at(steps, np.searchsorted(values, low, "left"), 1)
     np.add.at(steps, np.searchsorted(values, high, "right"), -1)
-    chosen: Int64 = values[np.cumsum(steps[:-1]) > 0]
-    return chosen
+    return np.flatnonzero(np.cumsum(steps[:-1]))
 
 
 def curve(pauses: Union, start: int, stop: int, windows: Int64 = WINDOWS) -> Curve:
