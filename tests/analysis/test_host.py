@@ -182,13 +182,15 @@ def test_a_thread_that_is_not_the_main_one_is_said_to_be_one() -> None:
 
 
 # --- a whole session ----------------------------------------------------------------------
-def session(tmp_path: Path) -> Analysis:
+def session(tmp_path: Path, passed: bool = False) -> Analysis:
     """Twenty steps of 2 ms, then one of 200 ms that waited for a CPU; looked at every 50 ms."""
     process = Process(pid=PID, opened=10**12, process_start=1)
     process.add_mark(1, 0)
     for i in range(20):
         process.add_span("step", i * 100 * MS, 2 * MS)
     process.add_span("step", 4_000 * MS, 200 * MS)
+    if passed:
+        process.add_pass(4_001 * MS, 198 * MS, tid=PID)
     process.write(tmp_path)
     log = Log(str(tmp_path), (2, 1))
     log.event("process 0", {"process": 0, "pid": PID, "start_ticks": 1, "fast": True, "cgroups": []})
@@ -216,6 +218,17 @@ def test_the_report_names_what_the_host_shows(tmp_path: Path) -> None:
     (process,) = analysis.processes
     assert process.host is not None and process.host.slow == (("run-queue", 1, 198 * MS),)
     assert process.host.main_queue == 180 * MS and process.host.resident_most == 1024 * 100 * 99
+
+
+def test_a_pass_that_had_no_cpu_is_told_as_one(tmp_path: Path) -> None:
+    """The collector it stays; that the machine made it long is said beside it, and counted nowhere else."""
+    analysis = session(tmp_path, passed=True)
+    assert analysis.verdict.kind == "collector"
+    assert not any("by what the host shows" in line for line in analysis.verdict.lines)
+    text = "\n".join(plain(report(analysis)))
+    assert "the collector; but it waited 180 ms of its 200 ms for a CPU (run queue)" in text
+    (process,) = analysis.processes
+    assert process.host is not None and process.host.slow == ()
 
 
 def test_json_and_tables(tmp_path: Path) -> None:

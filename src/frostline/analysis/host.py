@@ -7,7 +7,15 @@ from dataclasses import replace
 import numpy as np
 
 from frostline.analysis.hostcause import COLUMN, TICK, US, Causes, window_of
-from frostline.analysis.hostmodel import KINDS, OPEN, Gpu, HostCause, HostProcessReport, HostReport
+from frostline.analysis.hostmodel import (
+    DESCHEDULED,
+    KINDS,
+    OPEN,
+    Gpu,
+    HostCause,
+    HostProcessReport,
+    HostReport,
+)
 from frostline.analysis.model import LongStep, ProcessReport, Verdict
 from frostline.format import host as layout
 from frostline.recording import Session
@@ -55,10 +63,16 @@ def _judged(process: ProcessReport, log: HostLog | None, one: HostProcess | None
         )
         return replace(process, long_steps=steps)
     causes = Causes(log, one, process.long_steps)
-    steps = tuple(
-        step if step.explained else replace(step, host=causes.judge(step)) for step in process.long_steps
-    )
+    steps = tuple(_with_cause(step, causes) for step in process.long_steps)
     return replace(process, long_steps=steps, host=_report(log, one, steps))
+
+
+def _with_cause(step: LongStep, causes: Causes) -> LongStep:
+    """Of a step that passes explain too, where its thread had no CPU for half of it: so the pass was long."""
+    cause = causes.judge(step)
+    if step.explained and cause.kind not in DESCHEDULED:
+        return step
+    return replace(step, host=cause)
 
 
 def _empty() -> Int64:
@@ -112,7 +126,7 @@ def _by_kind(steps: tuple[LongStep, ...]) -> tuple[tuple[str, int, int], ...]:
     """Each stall once, as the headline counts; steps that a pass elsewhere may explain left out."""
     sums: dict[str, tuple[int, int]] = {}
     for step in steps:
-        if step.host is not None and not step.nested and not step.elsewhere:
+        if step.host is not None and not (step.explained or step.nested or step.elsewhere):
             count, excess = sums.get(step.host.kind, (0, 0))
             sums[step.host.kind] = count + 1, excess + step.excess
     return tuple(sorted(((k, n, e) for k, (n, e) in sums.items()), key=lambda one: -one[2]))
@@ -124,7 +138,7 @@ def headline(verdict: Verdict, processes: tuple[ProcessReport, ...]) -> Verdict:
         (step.host.kind, any(label.primary for label in process.labels if label.label == step.label))
         for process in processes
         for step in process.long_steps
-        if step.host is not None and not step.nested and not step.elsewhere
+        if step.host is not None and not (step.explained or step.nested or step.elsewhere)
     ]
     # As in the headline: labels with few steps only where there is nothing else.
     counted = [kind for kind, primary in every if primary] or [kind for kind, _ in every]

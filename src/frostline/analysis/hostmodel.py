@@ -45,6 +45,9 @@ KINDS = {
 #: Kinds that say nothing.
 OPEN = frozenset(("unclear", "too-coarse", "unsampled"))
 
+#: Kinds in which a thread was to run and did not: what it did meanwhile took longer, a pass as well.
+DESCHEDULED = frozenset(("run-queue", "throttled"))
+
 
 @dataclass(frozen=True)
 class HostProcessReport:

@@ -164,7 +164,8 @@ class LongStep:
     callbacks: int = 0
     #: Native id of its thread, 0 where that was not told.
     tid: int = 0
-    #: What the host shows of it, where no pass explains it; None where nothing was sampled.
+    #: What the host shows of it, where no pass explains it, or where one took long for want of a CPU;
+    #: None where nothing was sampled.
     host: HostCause | None = None
 
     @property

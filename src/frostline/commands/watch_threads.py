@@ -27,7 +27,7 @@ COVERS = 0.5
 #: Waiting threads named on a line; ``--json`` has them all.
 SHOWN = 4
 _HOW = {
-    "gil": "woke {woke:,} times, as who waits for the GIL does",
+    "gil": "woke {woke:,} times for next to nothing, as one that waits for the GIL does",
     "queue": "was runnable and had no CPU for {queued}",
     "still": "was active before",
 }

@@ -51,7 +51,8 @@ def number(ns: float) -> str:
 def verdict_of(step: LongStep, floor: int) -> str:
     """One step's verdict in few words; careful where others ran between."""
     if step.explained:
-        return "the collector" if step.kind == 1 else "overlapped by the collector"
+        text = "the collector" if step.kind == 1 else "overlapped by the collector"
+        return f"{text}; but it {step.host.text}" if step.host is not None else text
     if step.by_callback:
         return f"not the collector{cause_words(step.host)}"
     if step.elsewhere:
