@@ -45,7 +45,8 @@ def hosts(analysis: Analysis) -> list[dict[str, Any]]:
             "kind": "host",
             "title": "CPU, and the wait for one",
             "caption": "Solid: CPU time of the process, all threads, in percent of one CPU. Dashed: time "
-            "that its main thread was runnable and had none (run queue, or a quota used up). "
+            "that its main thread was runnable and had none (run queue, or a quota used up), "
+            "drawn where that wait ended. "
             "Sampled from outside.",
             "unit": " %",
             "solid": ", CPU",
