@@ -75,9 +75,9 @@ def _groups(analysis: Analysis) -> Iterator[Block]:
     )  # fmt: skip
     if not rows:
         return
-    spare = ("run", "of", "stage", "by passes", over, "total", "max", "p99")
+    spare = ("run", "of", "stage", "by passes", over, "total", "max", "p99", "batch")
     right = frozenset((1, 4, *range(6, 13)))
-    yield Table("Groups: steps of the same stage and batch size", columns, tuple(rows), right, spare)
+    yield Table("Groups: spans of the same stage, batch size and name", columns, tuple(rows), right, spare)
     more = [f"{left:,} more groups"] if left else []
     more += [f"{small:,} of fewer than {FEW} spans"] if small else []
     if more:
