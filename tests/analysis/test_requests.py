@@ -75,8 +75,8 @@ def test_case_23_the_touched_and_the_untouched(tmp_path: Path) -> None:
         "or a pause over 5 ms, of some process touched"
     )
     assert second.startswith(
-        "5 of the 5 slow requests are consistent with passes in EngineCore (pid 11); those of "
-        "EngineCore (pid 11) cover 100% of their excess, "
+        "5 of the 5 slow requests are consistent with passes in EngineCore (pid 11); they "
+        "cover 100% of their excess, "
     )
 
 
@@ -98,6 +98,16 @@ def test_what_covers_half_of_everything_is_chance(tmp_path: Path) -> None:
     assert "may be chance" in analysis.verdict.lines[-1]
 
 
+def test_passes_too_short_to_matter_are_never_claimed(tmp_path: Path) -> None:
+    """Each slow request holds a full pass of 1 ms, as a frozen process has: beyond chance, and nothing."""
+    stops = [(S + i * 100 * MS + MS, MS) for i in PLACES]
+    analysis = with_requests(analysed(tmp_path, process(11, "EngineCore", stops)), [slow_at(PLACES)])
+    (share,) = measure(analysis).shares
+    assert share.touched == 5 and share.by_chance < 0.01
+    assert (share.consistent, share.claimed) == (0, False)
+    assert analysis.verdict.lines[-1] == "no pass covers half of what the 5 slow requests took too long"
+
+
 def test_where_every_request_is_touched_or_none_is_slow(tmp_path: Path) -> None:
     analysis = with_requests(
         analysed(tmp_path, process(11, "EngineCore", [(S, 25 * S)])), [slow_at([], count=100)]
@@ -106,7 +116,7 @@ def test_where_every_request_is_touched_or_none_is_slow(tmp_path: Path) -> None:
     assert (found.touched, found.slow, found.p99_rest) == (100, 0, None)
     first, second = analysis.verdict.lines[-2:]
     assert first.endswith("and full passes or pauses over 5 ms touched every one")
-    assert second == "none of these requests is slow, by response"
+    assert second == "none of the requests that were answered is slow, by response"
 
 
 def test_streams_are_judged_by_their_gaps(tmp_path: Path) -> None:

@@ -6,14 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from frostline.errors import FrostlineError
-from frostline.recording.requests import CLOSED, OPEN, Requests, read_requests, write_own
+from frostline.recording.requests import CLOSED, OPEN, UNIX, Requests, read_requests, write_own
 from tests.requests import vllm_result
 
+CLIENTS = Path(__file__).parent / "clients"
 NS = 1_000_000_000
 WORDS = ("ok", "timeout", "cut", "ConnectionResetError: 104")
 KEYS = (
@@ -200,6 +202,58 @@ def test_the_demos_load_client(tmp_path: Path) -> None:
     found = one(path)
     assert (found.format, len(found), found.warm_up) == ("demo", 2, 1)
     assert found.first.tolist() == [6 * NS, -1] and found.deadline.tolist() == [15 * NS, 16 * NS]
+
+
+def test_a_real_report_of_guidellm() -> None:
+    """GuideLLM 0.8.1 against vLLM: three of its reports in one, cut down to what is read."""
+    path = CLIENTS / "guidellm-0.8.1.json"
+    whole = json.loads(path.read_text())
+    runs = read_requests(path)
+    assert [run.name.split(", ")[-1] for run in runs] == ["poisson)", "concurrent)", "poisson)"]
+    assert [run.loop for run in runs] == [OPEN, CLOSED, OPEN]
+    for found, benchmark in zip(runs, whole["benchmarks"], strict=True):
+        asked = benchmark["requests"]
+        assert (found.clock, found.format, found.unsent) == (UNIX, "guidellm", 0)
+        assert int(found.ok.sum()) == len(asked["successful"])
+        assert int(found.cut.sum()) == len(asked["incomplete"])
+        assert int(found.failed.sum()) == len(asked["errored"])
+        plan = "targeted_start" if found.loop == OPEN else "request_start"
+        for request in asked["successful"] + asked["incomplete"] + asked["errored"]:
+            timings = request["info"]["timings"]
+            i = int(np.abs(found.intended - round(timings[plan] * NS)).argmin())
+            end = timings["request_end"] or timings["resolve_end"]
+            close = {"rel": 0, "abs": 300}  # a float64 holds Unix seconds to 0.24 us
+            assert found.intended[i] == pytest.approx(timings[plan] * NS, **close)
+            assert found.sent[i] == pytest.approx(timings["request_start"] * NS, **close)
+            assert found.last[i] == pytest.approx(end * NS, **close)
+            if timings["first_token_iteration"]:
+                assert found.first[i] == pytest.approx(timings["first_token_iteration"] * NS, **close)
+            assert found.intended[i] <= found.sent[i] <= found.last[i]
+        assert set(found.tokens[found.ok].tolist()) <= {12, 64}
+    assert "404 Not Found" in runs[2].status[0] and (runs[2].deadline == -1).all()
+
+
+def test_a_sample_of_guidellm_is_called_one(tmp_path: Path) -> None:
+    whole = json.loads((CLIENTS / "guidellm-0.8.1.json").read_text())
+    del whole["benchmarks"][0]["requests"]["successful"][7:]
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps(whole))
+    notes = [any("it is a sample" in note for note in run.notes) for run in read_requests(path)]
+    assert notes == [True, False, False]
+
+
+def test_a_real_result_of_vllm() -> None:
+    """The first 25 requests of a run of vLLM 0.32's own benchmark, texts left out."""
+    path = CLIENTS / "vllm-0.32.json"
+    whole = json.loads(path.read_text())
+    found = one(path)
+    assert (found.format, found.loop, len(found)) == ("vllm", OPEN, 25) and found.ok.all()
+    assert np.all(found.intended <= found.sent) and np.all(found.sent < found.first)
+    assert np.all(found.first < found.last) and set(found.tokens.tolist()) == {48}
+    assert len(found.gap_start) == sum(map(len, whole["itls"]))
+    # The last chunk of each request ends its last gap.
+    ends = np.array([found.gap_stop[np.abs(found.gap_stop - last).argmin()] for last in found.last])
+    assert np.all(np.abs(ends - found.last) < 1_000)
 
 
 # --- what it is not -------------------------------------------------------------------

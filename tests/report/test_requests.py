@@ -82,7 +82,7 @@ def test_failures_and_closed_loops_are_named(session: Analysis) -> None:
     text = "\n".join(plain(report(with_requests(session, [failing, closed]))))
     row = next(line for line in text.split("Requests of a.json")[1].splitlines() if "response" in line)
     assert row.split()[1:6] == ["50", "10.0", "failure", "failure", "failure"]
-    assert "2 failed, and count at their deadline" in text
+    assert "2 failed, and none is left out" in text
     second = text.split("Requests of b.json")[1]
     assert "metered, full" in second and "3 of the warm-up left out; 2 never sent left out" in second
     assert "[requests-closed-loop]" in text

@@ -7,14 +7,15 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from frostline.analysis import Analysis
-from frostline.analysis.requests import NEVER, Measure, RequestReport
+from frostline.analysis.requests import NEVER, Measure, RequestReport, Share
 from frostline.analysis.verdict import milliseconds as ms
 from frostline.report.blocks import Block, Line, Table
 from frostline.report.safe import cell
 from frostline.report.words import number
 
-#: Rows of processes for a measure; ``--json`` has them all.
+#: Rows of processes for a measure, and the share of the excess that is worth one; ``--json`` has all.
 SHOWN_PROCESSES = 8
+WORTH_A_ROW = 0.01
 #: A quantile that is a request without an answer and without a deadline.
 FAILURE = "failure"
 
@@ -58,7 +59,7 @@ def _basis(report: RequestReport) -> Iterator[str]:
     """How these numbers came about."""
     parts = [f"{report.format} format", f"{report.loop} loop"]
     if report.failed:
-        parts.append(f"{report.failed:,} failed, and count at their deadline")
+        parts.append(f"{report.failed:,} failed, and none is left out")
     if report.cut:
         parts.append(f"{report.cut:,} cut off by the client's end, and count as long as they had lasted")
     for count, what in ((report.warm_up, "of the warm-up"), (report.unsent, "never sent")):
@@ -79,9 +80,12 @@ def _basis(report: RequestReport) -> Iterator[str]:
 
 def _consistent(report: RequestReport, floor: int, factor: float) -> Iterator[Block]:
     rows = []
-    left_out = 0
+    shown, every = set[str](), set[str]()
     for measure in report.measures:
-        for i, share in enumerate(measure.shares[:SHOWN_PROCESSES]):
+        worth = [share for share in measure.shares if _worth(measure, share)][:SHOWN_PROCESSES]
+        every |= {share.process for share in measure.shares}
+        shown |= {share.process for share in worth}
+        for i, share in enumerate(worth):
             counted = bool(measure.slow and share.covered)
             rows.append(
                 (
@@ -97,25 +101,34 @@ def _consistent(report: RequestReport, floor: int, factor: float) -> Iterator[Bl
                     "yes" if share.claimed else "",
                 )
             )
-        left_out += max(0, len(measure.shares) - SHOWN_PROCESSES)
-    if not rows:
-        return
     columns = (
         "of", "passes in", "ms in all", "touched", "p99 of the rest", "slow: half covered", "of the excess",
         "by chance", "as much in", "beyond chance",
     )  # fmt: skip
-    title = f"Passes in the requests of {report.name}"
     spare = ("ms in all", "touched", "beyond chance", "p99 of the rest")
-    yield Table(title, columns, tuple(rows), frozenset(range(2, 9)), spare)
-    if left_out:
-        yield Line(f"and {left_out:,} more, see --json", "quiet", indent=2)
-    yield Line(
-        f"slow: over {ms(floor)} and {factor:g} x the median; excess: what is over the median. 'by chance' "
-        "and 'as much in' are of the same passes, shifted circularly in the time of the requests. The client "
-        "is another process: this is consistent with a cause, and no proof of one",
-        "quiet",
-        indent=2,
-    )
+    if rows:
+        title = f"Passes in the requests of {report.name}"
+        yield Table(title, columns, tuple(rows), frozenset(range(2, 9)), spare)
+    if every - shown:
+        yield Line(
+            f"{len(every - shown):,} processes more have passes in them, which cover under "
+            f"{WORTH_A_ROW:.0%} of what was slow; see --json",
+            "quiet",
+            indent=2,
+        )
+    if rows:
+        yield Line(
+            f"slow: over {ms(floor)} and {factor:g} x the median; excess: what is over the median. "
+            "'by chance' and 'as much in' are of the same passes, shifted circularly in the time of the "
+            "requests. The client is another process: this is consistent with a cause, and no proof of one",
+            "quiet",
+            indent=2,
+        )
+
+
+def _worth(measure: Measure, share: Share) -> bool:
+    """Full passes of a frozen process lie in many requests and cost them nothing."""
+    return bool(share.consistent) or share.share >= WORTH_A_ROW or (not measure.slow and share.touched > 0)
 
 
 def requests_json(report: RequestReport) -> dict[str, Any]:

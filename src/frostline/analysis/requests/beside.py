@@ -113,17 +113,19 @@ def _lines(report: RequestReport) -> Iterator[str]:
     what = _SLOW.get(measure.name, f"slow {measure.name}s")
     if not measure.slow:
         names = " or ".join(m.name for m in report.measures if m.touched >= 0)
-        yield f"none of these requests is slow, by {names}"
+        if report.failed < report.count:
+            yield f"none of the requests that were answered is slow, by {names}"
         return
     claimed = [share for share in measure.shares if share.claimed]
     if claimed:
         first = claimed[0]
-        count = first.consistent if len(claimed) == 1 else measure.consistent
+        only = len(claimed) == 1
+        count = first.consistent if only else measure.consistent
+        they = "they" if only else f"those of {first.process}"
         yield (
             f"{count:,} of the {measure.slow:,} {what} are consistent with passes in "
-            f"{some([share.process for share in claimed])}; those of {first.process} cover "
-            f"{first.share:.0%} of their excess, {first.chance:.0%} by chance (as much in "
-            f"{first.by_chance:.1%} of shifts)"
+            f"{some([share.process for share in claimed])}; {they} cover {first.share:.0%} of their "
+            f"excess, {first.chance:.0%} by chance (as much in {first.by_chance:.1%} of shifts)"
         )
     elif measure.consistent:
         first = measure.shares[0]

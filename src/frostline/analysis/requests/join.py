@@ -42,8 +42,10 @@ class _Candidate:
     index: int
     process: ProcessReport
     union: Union
-    #: Full passes and pauses over TOUCHING, and whether one lies in the time of the requests.
+    #: Full passes and pauses over TOUCHING.
     heavy: Union
+    #: A pause over TOUCHING lies in the time of the requests: only such a process can be claimed, and it
+    #: alone counts as a test. Where in that time the pauses lie plays no part.
     tested: bool
 
 
@@ -124,10 +126,11 @@ def of_requests(
 
 def _candidate(index: int, process: ProcessReport, window: tuple[int, int]) -> _Candidate:
     pauses = process.pauses
-    touching = (process.series.passes["generation"] == 2) | (pauses.length > TOUCHING)
+    long = pauses.length > TOUCHING
+    touching = long | (process.series.passes["generation"] == 2)
     heavy = union(pauses.start[touching], pauses.stop[touching])
-    low, high = (np.array([at], np.int64) for at in window)
-    return _Candidate(index, process, pauses.union, heavy, bool(heavy.overlap(low, high)[0]))
+    tested = bool((long & (pauses.stop > window[0]) & (pauses.start < window[1])).any())
+    return _Candidate(index, process, pauses.union, heavy, tested)
 
 
 def _several(unions: Sequence[Union]) -> Union:
@@ -266,6 +269,7 @@ def _measure(
             chance, by_chance = shifted(start, stop, excess, candidate.union, window, shifts)
         rest = np.ones(told.count, bool)
         rest[met] = False
+        consistent = int(np.count_nonzero((inside > 0) & (2 * inside >= excess)))
         shares.append(
             Share(
                 process=candidate.process.name,
@@ -273,12 +277,12 @@ def _measure(
                 attributed=totals[candidate.index] if items.name == RESPONSE else None,
                 touched=len(met),
                 p99_rest=_quantile(items.value[rest], 0.99),
-                consistent=int(np.count_nonzero((inside > 0) & (2 * inside >= excess))),
+                consistent=consistent,
                 covered=covered,
                 share=covered / max(1, int(excess.sum())),
                 chance=chance,
                 by_chance=by_chance,
-                claimed=candidate.tested and by_chance * tests <= CLAIM,
+                claimed=candidate.tested and consistent > 0 and by_chance * tests <= CLAIM,
             )
         )
     any_of = whole.overlap(start, stop)

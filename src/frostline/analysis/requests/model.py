@@ -31,7 +31,7 @@ class Share:
     chance: float
     #: The share of shifts that cover as much or more.
     by_chance: float
-    #: Beyond chance, with as many processes and measures looked at.
+    #: ``consistent`` is not 0, and that is beyond chance with as many processes and measures looked at.
     claimed: bool = False
 
 

@@ -48,7 +48,7 @@ def read_guidellm(path: Path, whole: dict[str, Any]) -> list[Requests]:
             )
             found.append(_one(path, benchmark, strategy, f"{path.name}{which}"))
         except (KeyError, TypeError, AttributeError) as error:
-            what = f"benchmark {number} is not as GuideLLM 0.4 and later write it ({error!r})"
+            what = f"benchmark {number} is not as GuideLLM 0.8 writes it ({error!r})"
             raise damaged(path, what) from error
     return found
 
@@ -87,6 +87,12 @@ def _one(path: Path, benchmark: dict[str, Any], strategy: str, name: str) -> Req
     intended, sent, first, last = (_times([row[i] for row in rows]) for i in range(4))
     tokens = [-1 if row[4] is None else int(row[4]) for row in rows]
     nothing = np.zeros(0, np.int64)
+    made = (benchmark.get("scheduler_metrics") or {}).get("requests_made") or {}
+    ended = sum(made.get(group) or 0 for group in ("successful", "errored"))
+    there = sum(word != "cut" for word in status)
+    sampled = (
+        f"it is a sample: {ended:,} requests ended, and {there:,} are in the file" if ended > there else ""
+    )
     failures = any(word not in (OK, "cut") for word in status)
     return Requests(
         name=name,
@@ -97,7 +103,7 @@ def _one(path: Path, benchmark: dict[str, Any], strategy: str, name: str) -> Req
         gap_start=nothing,
         gap_stop=nothing,
         unsent=unsent,
-        notes=(_NO_GAPS, *((_NO_DEADLINE,) if failures else ())),
+        notes=(_NO_GAPS, *((_NO_DEADLINE,) if failures else ()), *((sampled,) if sampled else ())),
         **ordered(intended, sent, first, last, tokens, np.full(len(rows), -1), status),
     )
 
