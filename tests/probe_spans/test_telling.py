@@ -6,17 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from frostline import format as layout
 from frostline.format import told
-from frostline.probe import paths
-from frostline.probe.presets import PRESETS, parse_spans
+from frostline.probe.presets import PRESETS
 from frostline.probe.telling import LATE_READERS, READERS, values_of
 from frostline.probe.telling import told as number_of
 from tests.interpreters import SOURCE, Interpreter, every_interpreter
-from tests.probe_spans.reading import labels, ran_well, spans, wrapped
+from tests.probe_spans.reading import labels, ran_well, spans
 from tests.probe_spans.test_presets import SERVER
 
 #: As vLLM 0.32's, of what the reader looks at.
@@ -304,86 +301,56 @@ def test_behind_a_server_that_is_known_it_records_each_request_once(tmp_path: Pa
     assert labels(series) == {"request": 22}
 
 
-ASKED = """
-class Batch:
-    __slots__ = ("requests", "mode")
-    def __init__(self, n): self.requests, self.mode = [None] * n, "Decode" if n > 1 else "prefill"
+CYCLE = """
+class Route:
+    def __init__(self): self.path = "/items/{item}"
 
-class Engine:
-    def __init__(self): self.model = "tiny"
-    def step(self, batch): return {"tokens": 1}
-    @property
-    def property(self): raise SystemExit("looked at")
+class RequestResponseCycle:
+    def __init__(self, path): self.scope = {"type": "http", "method": "GET", "path": path}
+    async def run_asgi(self, app):
+        return await app(self.scope)
 """
 
 
 @every_interpreter
-def test_a_span_that_is_asked_for_tells_what_its_paths_lead_to(
-    interpreter: Interpreter, tmp_path: Path
-) -> None:
-    package(tmp_path, "asked.engine", ASKED)
-    where = "asked.engine:Engine.step"
+def test_a_request_dies_with_its_end_well_or_badly(interpreter: Interpreter, tmp_path: Path) -> None:
+    package(tmp_path, "uvicorn.protocols.http.h11_impl", CYCLE)
     program = """
-        import gc, weakref
-        from asked.engine import Batch, Engine
+        import asyncio, gc, weakref
+        from uvicorn.protocols.http.h11_impl import RequestResponseCycle, Route
         gc.collect(); gc.disable()
-        engine, refs = Engine(), []
-        for n in (1, 5):
-            batch = Batch(n); refs.append(weakref.ref(engine))
-            assert engine.step(batch) == {"tokens": 1}
-        engine.step("no batch"); engine.step(batch=batch)
-        del engine
-        assert [r() for r in refs] == [None, None]
+        refs = []
+        async def app(scope):
+            await asyncio.sleep(0)
+            scope["route"] = route = Route()
+            refs.append(weakref.ref(route))
+            del route
+            if scope["path"] == "/fails": raise ValueError("on purpose")
+            if scope["path"] == "/cancelled": await asyncio.sleep(60)
+            return 42
+        async def one(path):
+            cycle = RequestResponseCycle(path)
+            refs.append(weakref.ref(cycle))
+            running = asyncio.ensure_future(cycle.run_asgi(app))
+            del cycle
+            if path == "/cancelled":
+                for _ in range(3): await asyncio.sleep(0)
+                running.cancel()
+            try:
+                assert await running == 42
+            except (ValueError, asyncio.CancelledError) as error:
+                error.__traceback__ = None
+            del running
+        async def main():
+            for path in ("/well", "/fails", "/cancelled"):
+                await one(path)
+                await asyncio.sleep(0)
+                assert [r() for r in refs if r() is not None] == [], path
+        asyncio.run(main())
         """
-    for number, (words, expected) in enumerate(
-        (
-            (
-                "batch=len(args[1].requests) stage=args[1].mode group=args[0].model",
-                [(told.PREFILL, 1, "tiny"), (told.DECODE, 5, "tiny"), (0, -1, ""), (0, -1, "")],
-            ),
-            ("batch=len(result)", [(0, 1, "")] * 4),
-            ("group=args[0].property stage=args[7]", [(0, -1, "")] * 4),
-            ("batch=len(args[0])", [(0, -1, "")] * 4),
-        )
-    ):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        ran, series = ran_well(
-            interpreter,
-            folder,
-            program,
-            FROSTLINE_SPANS=f"{where}=my step {words}",
-            PYTHONPATH=f"{tmp_path}:{SOURCE}",
-        )
-        found = [
-            (*stage_and_batch(span), series.names.get(span["value1"], "")) for span in spans(ran, "my step")
-        ]
-        assert found == expected, words
-        assert wrapped(series) == {where: "my step"}
-
-
-@pytest.mark.parametrize(
-    ("words", "meant"),
-    [
-        ("batch=args[1", "neither"),
-        ("batch=len(args[1]", "no '\\)'"),
-        ("batch=open('x')", "neither"),
-        ("batch=args[1].a()", "not a Python name"),
-        ("batch=args[99]", "so many"),
-        ("size=args[1]", "batch, stage, group"),
-        ("batch=result batch=args[0]", "twice"),
-        ("batch=", "neither"),
-    ],
-)
-def test_a_wrong_path_is_answered_with_the_form(words: str, meant: str) -> None:
-    with pytest.raises(ValueError, match=meant):
-        parse_spans(f"pkg:f=label {words}")
-
-
-@given(st.text(max_size=30))
-def test_any_other_text_is_a_label_or_a_value_error(text: str) -> None:
-    try:
-        label, _ = paths.split(text)
-    except ValueError:
-        return
-    assert text.startswith(label)
+    ran, series = ran_well(
+        interpreter, tmp_path, program, FROSTLINE_PRESETS="asgi", PYTHONPATH=f"{tmp_path}:{SOURCE}"
+    )
+    requests = spans(ran, "request")
+    assert [series.names.get(span["value1"], "") for span in requests] == ["GET /items/{item}", "", ""]
+    assert [span["flags"] & layout.SPAN_FLAG_ERROR for span in requests] == [0, 1, 1]
