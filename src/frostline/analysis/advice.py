@@ -24,13 +24,24 @@ from frostline.analysis.freezing import (
 from frostline.analysis.frozen import ASKED
 from frostline.analysis.inforce import in_force
 from frostline.analysis.lasting import thawed
-from frostline.analysis.model import Advice, CallSite, MissedProcess, Options, ProcessReport, Verdict
-from frostline.analysis.passes import EXPLICIT, FROSTLINE
+from frostline.analysis.model import (
+    Advice,
+    CallSite,
+    FullPass,
+    MissedProcess,
+    Options,
+    ProcessReport,
+    Verdict,
+)
+from frostline.analysis.passes import AUTOMATIC, EXPLICIT, FROSTLINE
 from frostline.analysis.steps import ids_of
 from frostline.analysis.verdict import CANNOT_TELL, DAMAGED, NOT_COLLECTOR, milliseconds, some
 
 #: ns. A process that lived for less has no share of the time to speak of.
 LASTING = 1_000_000_000
+#: A full pass that reclaims at most this part of what it walked walks mostly what stays: CPython's own
+#: quarter, by which garbage may grow before it looks.
+PART = 0.25
 #: Said of a call of ``gc.collect()`` that does work.
 WORTH = "What it frees is held by dead cycles"
 
@@ -205,6 +216,9 @@ def _nothing(processes: tuple[ProcessReport, ...], came: str, running: bool) -> 
         if lasting:
             text += f", and pauses are at most {share:.2%} of any process's time"
         return Advice(text)
+    partly = _partly(processes, came)
+    if partly is not None:
+        return partly
     start_up = [
         f
         for p in processes
@@ -218,3 +232,44 @@ def _nothing(processes: tuple[ProcessReport, ...], came: str, running: bool) -> 
             f"nothing; for the {len(start_up):,} during start-up ({took}) it would come too late"
         )
     return Advice("a freeze gains nothing here: no full pass costs much and reclaims next to nothing")
+
+
+def _partly(processes: tuple[ProcessReport, ...], came: str) -> Advice | None:
+    """Full passes that do some work, and walk much more than they reclaim: a freeze may gain, or not.
+
+    They reclaim more than `LITTLE` of what they walk, so they are needed; but not more than `PART`, so most
+    of the walk is over what stays, and that a freeze spares. How much of it grows again is not known.
+    """
+    worst: tuple[int, ProcessReport, list[FullPass]] | None = None
+    for process in processes:
+        since = serving_since(process, processes)
+        found = [
+            f
+            for f in process.full_passes
+            if f.kind == AUTOMATIC
+            and f.start >= since
+            and f.pause >= NEGLIGIBLE_TOTAL
+            and f.walked.value
+            and f.reclaimed <= PART * f.walked.value
+        ]
+        total = sum(f.pause for f in found)
+        if found and (worst is None or total > worst[0]):
+            worst = total, process, found
+    if worst is None:
+        return None
+    total, process, found = worst
+    longest = max(found, key=lambda f: f.pause)
+    share = sum(f.reclaimed for f in found) / sum(f.walked.value or 0 for f in found)
+    least = "at least " if any(f.walked.at_most for f in found) else ""
+    times = "a full pass" if len(found) == 1 else f"{len(found):,} full passes"
+    took = (
+        milliseconds(total)
+        if len(found) == 1
+        else f"{milliseconds(total)}, up to {milliseconds(longest.pause)}"
+    )
+    text = (
+        f"whether a freeze gains is not sure: {times} after start-up in {process.name} took {took}, and "
+        f"reclaimed {least}{share:.0%} of what was walked. That work stays; the walk over what start-up "
+        "built would go. Try it, and look at the longest pause"
+    )
+    return Advice(text, run(process, "freeze", came))
