@@ -7,7 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from benchmarks.labelled import real, synthetic
+from benchmarks.labelled import real, requests, synthetic
 from benchmarks.labelled.score import OTHER, OWN, Said, Share, exact_interval, judge, score
 from benchmarks.labelled.truth import Labelled, Stall, read_truth, write_truth
 
@@ -36,6 +36,15 @@ def test_simulated_servers(tmp_path: Path) -> None:
     assert found.false_claims.value <= 0.05, words(said)
     own = [one for one in said if one.stall.culprit and one.stall.culprit == one.stall.victim]
     assert {one.text for one in own} == {"the collector"}
+
+
+def test_requests_of_simulated_servers(tmp_path: Path) -> None:
+    """Coroutines: their own process's passes overlapped them, another's they are consistent with."""
+    said = [one for labelled in requests.sessions(tmp_path, 7, 2, 12) for one in judged(labelled)]
+    assert len(said) >= 20
+    assert not words(said)
+    assert {one.text for one in said if one.word == OWN} == {"overlapped by the collector"}
+    assert {one.word for one in said if one.stall.culprit == 1001} == {OTHER}
 
 
 def test_a_real_server(tmp_path: Path) -> None:

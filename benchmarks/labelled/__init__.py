@@ -1,8 +1,8 @@
 """The labelled set: stalls whose cause is known, and what the report says of each.
 
-Half of it is made here: the reference server and a small real server with faults put in
-(``reference.py``, ``real.py``), and simulated servers (``synthetic.py``). The other half is made by
-somebody who did not write the analysis (``blind/``). ``score.py`` says what is judged and how.
+Half of it is made here: the reference server and a small real server with faults put in (``reference.py``,
+``real.py``), and simulated servers (``synthetic.py``, ``requests.py``). The other half is made by somebody
+who did not write the analysis (``blind/``). ``score.py`` says what is judged and how.
 
 FROSTLINE_LABELLED_FAULTS is the number of real faults in one run of the small server (90; fewer is a
 trial), FROSTLINE_LABELLED_SEED the seed (1), FROSTLINE_LABELLED_KEEP a folder to keep the sessions in.
@@ -60,7 +60,7 @@ def measure(interpreter: Interpreter) -> list[Result]:
 
 def ours_sessions(python: str, folder: Path, seed: int) -> Iterator[Labelled]:
     """The half that is made here, one session after the other."""
-    from benchmarks.labelled import real, reference, synthetic
+    from benchmarks.labelled import real, reference, requests, synthetic
 
     faults = int(os.environ.get("FROSTLINE_LABELLED_FAULTS", "90"))
     for number in range(2):
@@ -72,6 +72,7 @@ def ours_sessions(python: str, folder: Path, seed: int) -> Iterator[Labelled]:
         yield labelled
     tell("simulated servers")
     yield from synthetic.sessions(folder, seed, max(2, faults // 10), 16)
+    yield from requests.sessions(folder, seed, max(2, faults // 20), 16)
 
 
 def _judged(sessions: Iterator[Labelled]) -> Iterator[Said]:

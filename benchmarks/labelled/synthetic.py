@@ -85,7 +85,7 @@ class _Simulation:
     def note(self, cause: str, at: int, took: int, culprit: int, victim: Process, label: str) -> None:
         beside = 0
         if not culprit:
-            beside = next((one.pid for one in self.bystanders if _covers(one, OPENED + at, took)), 0)
+            beside = next((one.pid for one in self.bystanders if covers(one, OPENED + at, took)), 0)
         if beside:
             cause = "anything, beside a bystander's pass"
         coincides = (beside,) if beside else ()
@@ -118,13 +118,13 @@ class _Simulation:
         return at + length
 
 
-def _covers(process: Process, start: int, took: int) -> bool:
+def covers(process: Process, start: int, took: int) -> bool:
     stop = start + took
     both = sum(max(0, min(stop, one["stop"]) - max(start, one["start"])) for one in process.passes)
     return 2 * both >= took
 
 
-def _bystander(process: Process, chance: random.Random, length: int, duty: float, pass_ms: float) -> None:
+def bystander(process: Process, chance: random.Random, length: int, duty: float, pass_ms: float) -> None:
     """Steps that nothing holds up but its own passes, which come at random."""
     at, due = 0, int(chance.expovariate(duty / (pass_ms * MS)))
     while at < length:
@@ -154,7 +154,7 @@ def simulate(seed: int, faults: int) -> tuple[list[Process], list[Stall]]:
     # Long enough for the server, whatever its faults: those passes come first, and lie anywhere.
     length = int(faults * (40 * 8 + 260) * MS)
     for one in bystanders:
-        _bystander(one, chance, length, chance.uniform(0.02, 0.3), chance.uniform(60, 200))
+        bystander(one, chance, length, chance.uniform(0.02, 0.3), chance.uniform(60, 200))
     server = _Simulation(chance, front, engine, workers, bystanders)
     path = tuple(LABELS)
     for number in range(faults):
