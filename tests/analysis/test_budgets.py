@@ -71,7 +71,7 @@ def test_what_start_up_took_is_not_in_the_budget(tmp_path: Path) -> None:
 def test_the_report_prints_both(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, process(1, [(1_000, 60)]), process(2, [(1_050, 60)]))
     text = "\n".join(plain(report(analysis)))
-    assert "Pauses an hour over so long" in text and "(MMU)" in text
+    assert "Pauses an hour over so long" in text and "MMU: the least" in text
     row = next(line for line in text.splitlines() if line.strip().startswith("all of them (2)"))
     assert row.split()[4:7] == ["20.0", "s", "~180"]
     assert "~ from less than an hour, extrapolated" in text

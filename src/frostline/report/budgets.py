@@ -66,7 +66,7 @@ def _shares(shown: list[Budget]) -> Table:
         for one in shown
     )
     columns = ("process", *(_length(window) for window in WINDOWS))
-    title = "The least that pauses leave of any time so long (MMU)"
+    title = "MMU: the least that pauses leave of any time so long"
     return Table(title, columns, rows, frozenset(range(1, len(columns))))
 
 

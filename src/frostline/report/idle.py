@@ -69,7 +69,7 @@ def _buckets(ranks: tuple[Rank, ...]) -> Iterator[Block]:
             )
     columns = ("rank", "length ms", "gaps", "total ms", "consistent", "their ms", "supply", "ms of these")
     spare = ("ms of these", "supply")
-    title = "Gaps between the steps of each rank, and those that are consistent with a pass"
+    title = "Gaps between the steps of each rank"
     yield Table(title, columns, tuple(rows), frozenset(range(2, 8)), spare)
 
 

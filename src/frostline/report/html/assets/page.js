@@ -163,7 +163,7 @@
                 const stop = lane.gaps.start[k] + lane.gaps.length[k], kind = lane.gaps.kind[k];
                 if (stop < u.scales.x.min || lane.gaps.start[k] > u.scales.x.max) continue;
                 const left = edge(lane.gaps.start[k]), wide = Math.max(ratio, edge(stop) - left);
-                u.ctx.fillStyle = u.ctx.strokeStyle = css(["--fore", "--full", "--young"][kind]);
+                u.ctx.fillStyle = u.ctx.strokeStyle = css(["--quiet", "--full", "--young"][kind]);
                 if (kind) u.ctx.fillRect(left, top, wide, tall);
                 else { u.ctx.lineWidth = ratio; u.ctx.strokeRect(left, top, wide, tall); }
               }
