@@ -405,3 +405,23 @@ def test_roles_of_many_ranks_are_one_group(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, collecting(1, in_stalls(STALLS)), *ranks)
     assert [one.group for one in analysis.ranks] == ["Worker", "Worker", "VLLM::Worker"]
     assert len(starved(analysis.ranks, analysis.options)) == 2
+
+
+def test_passes_that_fill_a_gap_together(tmp_path: Path) -> None:
+    """A front end that collects twice while it writes one answer: neither pass is half of the gap."""
+    stalls = [(3_000, 1_000), (8_000, 1_500), (14_000, 1_200)]
+    twice = [
+        (at, took)
+        for start, length in stalls
+        for at, took in ((start + 5, length * 4 // 10), (start + length // 2, length * 3 // 10))
+    ]
+    analysis = analysed(tmp_path, collecting(1, twice, role="APIServer"), rank(2, stalls))
+    (one,) = analysis.ranks
+    assert kinds(one) == [CONSISTENT] * 3
+    assert [gap.verdict for gap in one.longest] == ["consistent with 2 passes in APIServer dp0 (pid 1)"] * 3
+    (found,) = one.consistent
+    assert (found.gaps, found.passes, found.longest) == (3, 6, 600 * MS)
+    # The first of them alone is too little, and ends too early.
+    alone = collecting(1, twice[::2], role="APIServer")
+    (one,) = analysed(tmp_path / "alone", alone, rank(2, stalls)).ranks
+    assert kinds(one) == [UNEXPLAINED] * 3

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frostline.analysis.intervals import quantile, quantiles, union
+from frostline.analysis.intervals import intersection, quantile, quantiles, union
 
 interval = st.tuples(st.integers(0, 60), st.integers(0, 20)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 intervals = st.lists(interval, max_size=12)
@@ -61,3 +61,12 @@ def test_a_quantile_is_the_nearest_rank(values: list[int], q: float) -> None:
 def test_several_quantiles_are_the_single_ones(values: list[int]) -> None:
     array = np.array(values, np.int64)
     assert quantiles(array, (0.5, 0.99, 1.0)) == tuple(quantile(array, q) for q in (0.5, 0.99, 1.0))
+
+
+@given(intervals, intervals)
+def test_an_intersection_is_what_both_cover(one: list[tuple[int, int]], two: list[tuple[int, int]]) -> None:
+    both = intersection(union(*columns(one)), union(*columns(two)))
+    assert points(list(zip(both.start.tolist(), both.stop.tolist(), strict=True))) == points(one) & points(
+        two
+    )
+    assert both.total == len(points(one) & points(two))

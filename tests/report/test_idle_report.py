@@ -45,7 +45,7 @@ def test_the_text_names_process_generation_share_and_chance(tmp_path: Path) -> N
     ]
     assert "Whose passes the gaps are consistent with" in section
     row = next(line for line in section.splitlines() if "EngineCore dp0 (pid 1)" in line and "2: 2" in line)
-    assert re.search(r"\b2\s+702\.0\s+92%\s+0\.\d%\s+consistent\s+2: 2\s", row), row
+    assert re.search(r"\b2\s+702\.0\s+670\.0\s+92%\s+0\.\d%\s+consistent\s+2: 2\s", row), row
     assert "supply gap: no request was in flight" in section and "unexplained" in section
     assert "caused" not in text
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from frostline.analysis.intervals import Union
+from frostline.analysis.intervals import Union, intersection
 from frostline.recording.layout import Array, Int64
 
 #: A pass explains a gap of which it covers at least this part.
@@ -149,6 +149,48 @@ def _meeting(
     return np.where(fits, which, -1), np.maximum(begin, start), np.minimum(end, stop)
 
 
+def together(
+    start: Int64,
+    stop: Int64,
+    passes: Union,
+    slack: int = SLACK,
+    resume: int = RESUME,
+    demand: Union | None = None,
+) -> tuple[Int64, Int64]:
+    """The gap rule for several passes of one process, none of which explains a gap alone.
+
+    The first of them takes the place of the pass that starts, the last one that of the pass that ends,
+    and they cover COVERS of the gap together: a front end that collects again and again while it
+    writes one large answer.
+
+    Args:
+        passes: only those that are long enough to matter: a short one would do as the first or last.
+
+    Returns:
+        (index of the first, of the last) for each gap; -1 where they do not explain it.
+    """
+    covering = passes if demand is None else intersection(passes, demand)
+    first, last, fits = _range(start, stop, passes, slack, resume)
+    fits &= covering.overlap(start, stop) >= COVERS * (stop - start)
+    return np.where(fits, first, -1), np.where(fits, last, -1)
+
+
+def _range(start: Int64, stop: Int64, passes: Union, slack: int, resume: int) -> tuple[Int64, Int64, Array]:
+    """(first, last, whether) two or more passes meet a gap, from its beginning to its end."""
+    if not len(passes.start):
+        none = np.zeros(len(start), np.int64)
+        return none, none, np.zeros(len(start), bool)
+    length = stop - start
+    first = np.searchsorted(passes.stop, start, "right")
+    last = np.searchsorted(passes.start, stop, "left") - 1
+    fits: Array = last > first
+    end = passes.stop[np.maximum(last, 0)]
+    early = np.maximum(slack, SLACK_SHARE * length)
+    fits &= passes.start[np.minimum(first, len(passes.start) - 1)] - start <= early
+    fits &= (end - stop <= early) & (stop - end <= np.maximum(resume, RESUME_SHARE * length))
+    return first, last, fits
+
+
 def by_chance(
     start: Int64,
     stop: Int64,
@@ -159,6 +201,7 @@ def by_chance(
     shifts: int = SHIFTS,
     slack: int = SLACK,
     resume: int = RESUME,
+    several: bool = False,
 ) -> float:
     """The share of circular shifts of the passes that cover as much of the gaps as they do, or more.
 
@@ -174,6 +217,7 @@ def by_chance(
         left_out: times that are cut out of the window first (no work was to be done), since both
             passes and gaps keep to the time in which there is work.
         slack: as in ``match``; ``resume`` too.
+        several: several passes may explain a gap ``together``.
     """
     if len(start) > SAMPLE:
         longest = np.argpartition(start - stop, SAMPLE)[:SAMPLE]
@@ -192,11 +236,17 @@ def by_chance(
     # Twice, one behind the other: a gap that is moved over the end of the window meets its beginning.
     begins = np.concatenate((begins[real], begins[real] + length))
     ends = np.concatenate((ends[real], ends[real] + length))
+    both = Union(begins, ends, np.cumsum(ends - begins) - (ends - begins))
 
     def explained(opened: Int64, closed: Int64) -> Int64:
         which, since, until = _meeting(opened, closed, begins, ends, slack, resume)
-        inside = until - since
-        found: Int64 = np.where((which >= 0) & (inside >= COVERS * (closed - opened)), inside, 0)
+        inside, half = until - since, COVERS * (closed - opened)
+        found: Int64 = np.where((which >= 0) & (inside >= half), inside, 0)
+        if several:
+            covered = both.overlap(opened, closed)
+            at = np.flatnonzero((found == 0) & (covered >= half))
+            fits = _range(opened[at], closed[at], both, slack, resume)[2]
+            found[at[fits]] = covered[at[fits]]
         return found
 
     observed = int(explained(start, stop).sum())

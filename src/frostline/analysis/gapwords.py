@@ -90,7 +90,7 @@ def _consistent(
     hit = one.by >= 0
     total = int((work.stop - work.start)[hit].sum())
     which: Array = np.zeros(len(other.pauses.start), bool)
-    which[one.by[hit]] = True
+    which[one.passes] = True
     generation = other.series.passes["generation"][which]
     counts = np.bincount(generation, minlength=3).tolist()
     return Consistent(
@@ -102,6 +102,7 @@ def _consistent(
         gaps=int(np.count_nonzero(hit)),
         total=total,
         share=total / max(1, asked),
+        covered=int(other.pauses.union.overlap(work.start[hit], work.stop[hit]).sum()),
         by_chance=one.chance,
         claimed=one.claimed,
         passes=int(np.count_nonzero(which)),
@@ -160,14 +161,19 @@ def _verdict(
         return f"unexplained: no recorder in pid {', '.join(pids[:NAMED])}" if pids else "unexplained"
     claimed = {index: one for index, one in work.matches.items() if one.claimed and one.by[i] >= 0}
     others = [
-        processes[index].name + _via(one, i, processes)
+        f"{_several(one, i, 'a pass')} in {processes[index].name}{_via(one, i, processes)}"
         for index, one in claimed.items()
         if index != work.index
     ]
-    parts = ["its own pass"] if work.index in claimed else []
+    own = claimed.get(work.index)
+    parts = [f"its own {_several(own, i, 'pass')}"] if own is not None else []
     if others:
-        parts.append(f"consistent with a pass in {' and in '.join(others)}")
+        parts.append(f"consistent with {' and '.join(others)}")
     return "; also ".join(parts)
+
+
+def _several(one: Match, i: int, alone: str) -> str:
+    return f"{int(one.many[i]):,} passes" if one.many[i] > 1 else alone
 
 
 def _via(one: Match, i: int, processes: tuple[ProcessReport, ...]) -> str:

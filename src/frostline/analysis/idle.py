@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from frostline.analysis.gaps import COVERS, RESUME, SHIFTS, SLACK, by_chance, match
+from frostline.analysis.gaps import COVERS, RESUME, SHIFTS, SLACK, by_chance, match, together
 from frostline.analysis.gapwords import rank_of
 from frostline.analysis.intervals import Union, union
 from frostline.analysis.model import MissedProcess, Options, ProcessReport
@@ -83,8 +83,8 @@ def _direct(
     ranks: frozenset[int],
     clock_error: int,
 ) -> None:
-    """Tries every process whose passes are long enough to explain any of the gaps."""
-    least = COVERS * float((work.stop - work.start).min())
+    """Tries every process with passes that are long enough to explain a gap of the floor's length."""
+    least = COVERS * work.floor
     low, high = work.window
     tried: dict[int, _Passes] = {}
     for index, process in enumerate(processes):
@@ -104,21 +104,48 @@ def _direct(
         limit = demand.union if demand is not None and known and bound else None
         begins, ends = passes.union.start, passes.union.stop
         by = match(work.start, work.stop, begins, ends, SLACK + error, RESUME + error, limit)
+        first, last = together(work.start, work.stop, passes.union, SLACK + error, RESUME + error, limit)
+        first, last = np.where(by >= 0, by, first), np.where(by >= 0, by, last)
         if bound:
-            by[work.supply] = -1
-        if not bool((by >= 0).any()):
+            first[work.supply] = last[work.supply] = -1
+        hit = np.flatnonzero(first >= 0)
+        if not len(hit):
             continue
+        by = nothing(len(first))
+        by[hit] = _longest(passes.union, first[hit], last[hit])
         start, stop, cut = (
             (work.start[asked], work.stop[asked], without) if bound else (work.start, work.stop, None)
         )
         wide = SLACK + error, RESUME + error
-        chance = by_chance(start, stop, passes.union, work.window, index, cut, shifts, *wide)
-        which = np.where(by >= 0, passes.which[np.maximum(by, 0)], -1)
-        work.matches[index] = Match(which, chance, False, nothing(len(which)))
+        chance = by_chance(start, stop, passes.union, work.window, index, cut, shifts, *wide, several=True)
+        work.matches[index] = Match(
+            by=np.where(by >= 0, passes.which[np.maximum(by, 0)], -1),
+            chance=chance,
+            claimed=False,
+            via=nothing(len(by)),
+            many=np.where(by >= 0, last - first + 1, 0),
+            passes=passes.which[_between(first[hit], last[hit], len(passes.which))],
+        )
     for i, one in enumerate(sorted(work.matches.values(), key=lambda one: one.chance)):
         if one.chance > LEVEL / (work.tried - i):
             break
         one.claimed = True
+
+
+def _longest(passes: Union, first: Int64, last: Int64) -> Int64:
+    """The longest pass of each range."""
+    length = passes.stop - passes.start
+    found: Int64 = first.copy()
+    for i in np.flatnonzero(last > first).tolist():
+        found[i] = first[i] + int(length[first[i] : last[i] + 1].argmax())
+    return found
+
+
+def _between(first: Int64, last: Int64, count: int) -> Int64:
+    """The indices that lie in any of the ranges."""
+    edges = np.bincount(first, minlength=count + 1) - np.bincount(last + 1, minlength=count + 1)
+    inside: Int64 = np.flatnonzero(np.cumsum(edges)[:count] > 0)
+    return inside
 
 
 def roots(work: Work, processes: tuple[ProcessReport, ...]) -> tuple[Int64, Int64]:
@@ -174,8 +201,12 @@ def _through(works: list[Work], processes: tuple[ProcessReport, ...], clock_erro
                 one = work.matches.get(index)
                 if one is None or not one.claimed:
                     none = nothing(len(work.start))
-                    one = work.matches[index] = Match(none, chance, True, none.copy())
+                    one = work.matches[index] = Match(
+                        none, chance, True, none.copy(), none.copy(), np.zeros(0, np.int64)
+                    )
                 mine = who[root] == index
                 one.by[gap[mine]] = which[root[mine]]
                 one.via[gap[mine]] = other.index
+                one.many[gap[mine]] = 1
+                one.passes = np.concatenate((one.passes, which[root[mine]]))
     return found

@@ -60,6 +60,18 @@ class Union:
         return found
 
 
+def intersection(one: Union, other: Union) -> Union:
+    """What two unions have in common."""
+    first = np.searchsorted(other.stop, one.start, "right")
+    many = np.maximum(np.searchsorted(other.start, one.stop, "left") - first, 0)
+    # Both are disjoint: there are no more pairs that meet than intervals in both together.
+    mine = np.repeat(np.arange(len(many)), many)
+    theirs = np.arange(len(mine)) - np.repeat(np.cumsum(many) - many, many) + np.repeat(first, many)
+    return union(
+        np.maximum(one.start[mine], other.start[theirs]), np.minimum(one.stop[mine], other.stop[theirs])
+    )
+
+
 def union(start: Int64, stop: Int64) -> Union:
     """The union of closed intervals, which may overlap and need no order."""
     if not len(start):

@@ -31,6 +31,8 @@ class Consistent:
     #: Length of those gaps, and their share of the rank's gaps (supply gaps left out).
     total: int
     share: float
+    #: What of those gaps its passes cover.
+    covered: int
     #: Share of circular shifts of its passes that cover as much of the gaps, or more.
     by_chance: float
     #: ``by_chance`` is small enough, given how many processes were tried; else the gaps stay unexplained.

@@ -44,12 +44,16 @@ class Demand:
 class Match:
     """What of a rank's gaps the rule gives to one process."""
 
-    #: One entry a gap: the pass (index among its process's), or -1.
+    #: One entry a gap: the pass (index among its process's), or -1. The other arrays too, but for ``passes``.
     by: Int64
     chance: float
     claimed: bool
     #: Through a gap of which rank (index of its process) it was found, -1 for the pass itself.
     via: Int64
+    #: How many passes explain it together; ``by`` is the longest of them.
+    many: Int64
+    #: All these passes.
+    passes: Int64
 
     def through(self) -> list[int]:
         """The ranks that lie between some gap and its root."""
@@ -79,7 +83,7 @@ class Work:
     supply: Array
     #: How that is known, in words; empty where it is not.
     supply_how: str
-    #: Processes with passes that are long enough to explain a gap.
+    #: Processes with passes that are long enough to explain some gap.
     tried: int = 0
     matches: dict[int, Match] = field(default_factory=dict)
 

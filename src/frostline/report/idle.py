@@ -115,6 +115,7 @@ def _processes(ranks: tuple[Rank, ...]) -> Iterator[Block]:
                     _whose(one),
                     f"{one.gaps:,}",
                     number(one.total),
+                    number(one.covered),
                     f"{one.share:.0%}",
                     f"{one.by_chance:.1%}",
                     _said(one),
@@ -125,12 +126,12 @@ def _processes(ranks: tuple[Rank, ...]) -> Iterator[Block]:
                 )
             )
     columns = (
-        "rank", "passes of", "gaps", "ms", "share", "chance", "so", "gen: passes", "longest ms", "walked",
-        "reclaimed",
+        "rank", "passes of", "gaps", "ms", "in passes", "share", "chance", "so", "gen: passes", "longest ms",
+        "walked", "reclaimed",
     )  # fmt: skip
     if rows:
-        spare = ("longest ms", "reclaimed", "gen: passes", "walked", "ms", "gaps")
-        right = frozenset((2, 3, 4, 5, 8, 9, 10))
+        spare = ("longest ms", "reclaimed", "gen: passes", "walked", "in passes", "ms", "gaps")
+        right = frozenset((2, 3, 4, 5, 6, 9, 10, 11))
         yield Table("Whose passes the gaps are consistent with", columns, tuple(rows), right, spare)
         yield Line(
             f"share: of the rank's gap time without supply gaps. chance: share of {SHIFTS:,} circular shifts "
@@ -181,8 +182,8 @@ def _longest(analysis: Analysis) -> Iterator[Block]:
     )
     total = sum(rank.count for rank in analysis.ranks)
     title = f"Longest gaps: {len(shown)} of {total:,}, at most {SHOWN_ALIKE} of a rank"
-    columns = ("rank", "at s", "ms", "verdict", "the pass that covers most of it")
-    yield Table(title, columns, rows, frozenset((1, 2)), ("at s", "the pass that covers most of it"))
+    columns = ("rank", "at s", "ms", "verdict", "the longest pass in it")
+    yield Table(title, columns, rows, frozenset((1, 2)), ("at s", "the longest pass in it"))
 
 
 # --- for machines -----------------------------------------------------------------------
@@ -262,6 +263,7 @@ def cause_rows(ranks: list[tuple[str, Rank]]) -> Rows:
                 one.own,
                 one.gaps,
                 one.total,
+                one.covered,
                 one.share,
                 one.by_chance,
                 one.claimed,

@@ -259,6 +259,7 @@ GAP_CAUSES = Schema(
         Column("its_own", "flag", "1 if it is the rank itself"),
         Column("gaps", "int", "how many of them"),
         Column("total_ms", "length", "their length"),
+        Column("in_passes_ms", "length", "what of it its passes cover"),
         Column("share", "share", "of the rank's gap time without supply gaps"),
         Column("by_chance", "share", "circular shifts that cover as much"),
         Column("claimed", "flag", "0 where that is too many: then those gaps are unexplained"),
