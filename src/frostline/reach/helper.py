@@ -13,6 +13,7 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from frostline import format as layout
@@ -112,7 +113,8 @@ class Helper:
         while (left := until - time.monotonic()) > 0:
             if self._ended_within(left if self.host is None else min(left, self.host.wait())):
                 return
-            self._sample()
+            if self.host is not None and self.host.wait() <= 0:
+                self._sampling(Sampler.sample)
 
     def _ended_within(self, seconds: float) -> bool:
         """Waits; says whether the command ended meanwhile, once."""
@@ -127,15 +129,12 @@ class Helper:
         self._root = -1
         return True
 
-    def _sample(self, last: bool = False) -> None:
-        """Host signals, if they are due. A failure (a full disk) costs them, nothing else."""
-        if self.host is None or not (last or self.host.wait() <= 0):
+    def _sampling(self, act: Callable[[Sampler], None]) -> None:
+        """Host signals. A failure (a full disk) costs them, nothing else."""
+        if self.host is None:
             return
         try:
-            if last:
-                self.host.finish()
-            else:
-                self.host.sample()
+            act(self.host)
         except Exception as error:
             self.host = None
             self._warn(f"host signals are sampled no longer: {type(error).__name__}: {error}")
@@ -145,8 +144,7 @@ class Helper:
         self.tree.poll()
         self.tree.match(segments.listing(active_folder(self.session)))
         self.tree.judge()
-        if self.host is not None:
-            self.host.update(self.tree.members.values())
+        self._sampling(lambda host: host.update(self.tree.members.values()))
         self._tell()
         if self.counters is not None:
             self.counters.follow(
@@ -244,7 +242,7 @@ class Helper:
         if not os.path.isdir(self.session):
             discard(self.active)
         self._anchor()
-        self._sample(last=True)
+        self._sampling(Sampler.finish)
         if self.ready is not None:
             # What the command said last may be the line; a reader that has stopped reading must not
             # keep the session open.
