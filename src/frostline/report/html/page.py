@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from html import escape
 from pathlib import Path
@@ -25,6 +26,7 @@ _VERDICTS = {
     "not-the-collector": ("Not the collector", "good"),
     "cannot-tell": ("Cannot tell", "unsure"),
 }
+_ASIDE = re.compile(r"[:,(]")
 #: Nothing is loaded from anywhere: the browser is told to refuse it.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
@@ -88,7 +90,7 @@ def _head(analysis: Analysis) -> Iterator[str]:
             yield f'<p class="quiet">How that was obtained: {_text(first.how)}</p>'
         if first.command:
             yield (
-                f'<p class="command"><code>{_text(first.command)}</code>'
+                f'<p class="command"><code>{_command(first.command)}</code>'
                 '<button type="button" class="copy">Copy</button></p>'
             )
         yield "</div>"
@@ -127,7 +129,7 @@ def _contents(blocks: list[Block]) -> Iterator[str]:
     yield '<nav aria-label="Contents" class="noprint"><a href="#figures">Figures</a>'
     for i, block in enumerate(blocks):
         if _heading(block):
-            yield f'<a href="#part-{i}">{_text(_heading(block).partition(":")[0])}</a>'
+            yield f'<a href="#part-{i}">{_text(_short(_heading(block)))}</a>'
     yield "</nav>"
 
 
@@ -135,6 +137,20 @@ def _heading(block: Block) -> str:
     if isinstance(block, Table):
         return block.title
     return block.text if block.style == "headline" else ""
+
+
+def _short(heading: str) -> str:
+    """A heading without what it explains or counts."""
+    return _ASIDE.split(heading, maxsplit=1)[0]
+
+
+def _cell(text: str) -> str:
+    """A path may be broken after a slash, and is copied whole all the same."""
+    return _text(text).replace("/", "/<wbr>")
+
+
+def _command(text: str) -> str:
+    return " ".join(f"<span>{_text(word)}</span>" for word in text.split(" "))
 
 
 def _figures(drawn: list[Figure]) -> Iterator[str]:
@@ -167,7 +183,7 @@ def _blocks(blocks: list[Block]) -> Iterator[str]:
             yield from _table(block, i)
             continue
         style = f' class="{block.style}"' if block.style else ""
-        text = f"<code>{_text(block.text)}</code>" if block.style == "command" else _text(block.text)
+        text = f"<code>{_command(block.text)}</code>" if block.style == "command" else _text(block.text)
         if block.style == "headline":
             yield f'<h2 id="part-{i}">{text}</h2>'
         else:
@@ -189,9 +205,9 @@ def _table(table: Table, number: int) -> Iterator[str]:
         # Whose row it is must be known when the rows have been sorted, and to a screen reader.
         again = not row[0] and bool(above)
         above = row[0] or above
-        cells = [f"<td{' class=again' if again else ''}>{_text(above if again else row[0])}</td>"]
+        cells = [f"<td{' class=again' if again else ''}>{_cell(above if again else row[0])}</td>"]
         cells += [
-            f"<td{' class=right' if i in table.right else ''}>{_text(cell)}</td>"
+            f"<td{' class=right' if i in table.right else ''}>{_cell(cell)}</td>"
             for i, cell in enumerate(row)
             if i
         ]

@@ -130,7 +130,14 @@
     const tip = document.createElement("div");
     tip.className = "tip";
     tip.hidden = true;
-    const cut = (name) => (narrow && name.length > 15 ? name.slice(0, 14) + "…" : name.length > 30 ? name.slice(0, 29) + "…" : name);
+    // On a phone without the pid, where nobody else has the name.
+    const bare = (name) => name.replace(/ \(pid .*/, "");
+    const alone = (name) => lanes.filter((lane) => bare(lane.name) === bare(name)).length === 1;
+    const most = narrow ? 15 : 30;
+    const cut = (full) => {
+      const name = narrow && alone(full) ? bare(full) : full;
+      return name.length > most ? name.slice(0, most - 1) + "…" : name;
+    };
     const options = {
       height: lanes.length * row + 60, legend: { show: false }, cursor: { y: false, points: { show: false } },
       scales: { x: { time: false, range: (u, low, high) => [low, high] }, y: { range: [-lanes.length + 0.5, 0.5], dir: 1 } },
@@ -219,7 +226,7 @@
     ]], {
       first: { label: "from", value: (u, v) => (v == null ? "" : length(v)) },
       scales: { x: { time: false, distr: 3 }, y: { distr: 4, range: (u, low, high) => [0, high * 1.3] } },
-      axes: [below("", milliseconds), axis("", (u, ticks) => ticks.map((t) => (t == null ? "" : short(t))))],
+      axes: [below("", milliseconds), axis("", (u, ticks) => ticks.map((t) => (t == null || t < 0 ? "" : short(t))))],
     });
   }
 
