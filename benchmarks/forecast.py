@@ -74,12 +74,15 @@ def measure(interpreter: Interpreter) -> list[Result]:
             continue
         right, called, came = right + found.right, called + found.called, came + found.came
         precision, recall = found.right / max(1, found.called), found.right / found.came
-        good = min(precision, recall) >= CALLED
+        # Of a dozen passes one is more than a twentieth: of one load one may be missed and one in vain.
+        good = min(found.right + 1, found.came) >= CALLED * found.came and (
+            min(found.right + 1, found.called) >= CALLED * found.called
+        )
         results.append(
             Result(
                 f"{load}: full passes called at the stop before, precision and recall",
                 f"{precision:.2f} and {recall:.2f}",
-                f"{CALLED} each",
+                f"{CALLED} each, or one",
                 good,
                 f"{found.right} of {found.called} called and of {found.came} that came; "
                 f"{found.read} readings; "

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from frostline.analysis import analyse
-from frostline.reach import overview
+from frostline.reach import overview, proc, watching
+from frostline.reach.counters import Counters
+from frostline.reach.watching import Wanted, Watch
 from frostline.recording import read_session
+from frostline.recording.layout import COUNTED
 from tests.cases.test_cases import incremental
 from tests.interpreters import Interpreter, every_interpreter, found
 from tests.reach.conftest import make_venv
 from tests.reach.under_run import run, running, wait_for, write
+from tests.synthetic import Process, write_helper
 
 #: Old objects are replaced by new ones: what gen-1 passes leave is twice what net allocation says.
 CHURN = """
@@ -87,3 +93,39 @@ def test_status_says_what_the_next_full_pass_waits_for(tmp: Path) -> None:
         rows = wait_for(lambda: [r for r in overview.read(str(tmp / "rec")).rows if r.next_full], "a reading")
         assert rows[0].next_full.startswith("9,") or rows[0].next_full.startswith("1")
         assert "survivors, count 2 at 1 of 11" in rows[0].next_full
+
+
+def own(folder: Path, hexversion: int) -> Wanted:
+    """This very process, with a recording that says so."""
+    about = proc.stat(os.getpid())
+    assert about is not None
+    (segment,) = Process(pid=os.getpid(), hexversion=hexversion).write(folder)
+    return Wanted(os.getpid(), os.getpid(), about.start_ticks, str(segment))
+
+
+def test_a_process_that_cannot_be_read_is_told_of(tmp: Path) -> None:
+    watch = Watch(str(tmp))
+    watch.follow([own(tmp, 0x031000F0)])
+    (said,) = wait_for(lambda: watch.as_json()["refused"], "a refusal")
+    watch.stop()
+    assert said.startswith(f"the collector's counters of pid {os.getpid()} cannot be read: this version")
+    assert watch.readings == 0 and not list(tmp.glob("counts-*"))
+    # As the helper writes it down, and status shows it.
+    write_helper(tmp, [], counters=watch.as_json())
+    assert said in overview.read(str(tmp)).notes
+
+
+def test_what_is_new_is_written_and_only_the_last_two_files_stay(
+    tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "LARGEST", 0)  # a file for each writing
+    watch = Watch(str(tmp))
+    wanted = own(tmp, 0x030B07F0)
+    for number in range(4):
+        watch._keep(wanted, Counters(number, number + 1, (1, 2, number), (700, 10, 10), 1000, number))
+        watch._flush()
+    files = sorted(tmp.glob("counts-*.flc"))
+    assert len(files) == 2
+    kept = [np.frombuffer(path.read_bytes()[8:], COUNTED) for path in files]
+    assert [int(rows["pending"][0]) for rows in kept] == [2, 3]
+    assert [int(rows["pid"][0]) for rows in kept] == [os.getpid()] * 2

@@ -214,7 +214,8 @@ def _errors(series: Series, pauses: Pauses, state: State, full: Int64) -> tuple[
         each = int(state.survivors[at])
         if each > 0:
             same = usual / _CHANGED < each < usual * _CHANGED
-            usual = _NEW * each + (1 - _NEW) * usual if same else float(each)
+            # From the record alone total is off by more and more, and so is what is left of it: no mean.
+            usual = _NEW * each + (1 - _NEW) * usual if same and state.read else float(each)
         if following < 0 or not pauses.automatic[following] or each <= 0 or state.total[at + 1] < 0:
             continue
         low, high = int(passes["start"][at]), int(passes["start"][following])

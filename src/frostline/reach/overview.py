@@ -362,7 +362,7 @@ def _helper_state(helpers: list[Note], live: bool) -> tuple[str, list[str]]:
         notes.append("what a helper wrote cannot be read: it is damaged")
         helpers = [helper for helper in helpers if helper]
     for helper in helpers:
-        notes += helper.texts("warnings")
+        notes += helper.texts("warnings") + helper.note("counters").texts("refused")
         ready = helper.note("ready")
         if ready and not ready.number("at_ns"):
             over = "READY never came" if helper.true("ended") else "READY has not come yet"

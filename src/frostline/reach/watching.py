@@ -13,7 +13,7 @@ import time
 from typing import Any, NamedTuple
 
 from frostline.format import counts as layout
-from frostline.reach import segments
+from frostline.reach import proc, segments
 from frostline.reach.counters import Counters, Memory, Refused, find
 
 #: ns between two looks at one process.
@@ -30,6 +30,8 @@ _BUFFER = 4096
 #: ns after which what was read is written, at the latest.
 _WRITE = 1_000_000_000
 _TRIES = 3
+#: Processes named that refuse it: the reason is the same for most.
+_SAID = 4
 _RECORD = struct.Struct(layout.RECORD)
 
 
@@ -127,7 +129,10 @@ class Watch:
 
     def as_json(self) -> dict[str, Any]:
         """The entry in helper-*.json."""
-        return {"readings": self.readings, "refused": {str(pid): why for pid, why in self.refused.items()}}
+        refused = [
+            f"the collector's counters of pid {p} cannot be read: {why}" for p, why in self.refused.items()
+        ]
+        return {"readings": self.readings, "refused": refused[:_SAID]}
 
     def stop(self) -> None:
         """Writes what is left."""
@@ -183,7 +188,9 @@ class Watch:
             if one.memory is None:
                 if one.tries >= _TRIES:
                     one.due = now + (1 << 62)
-                    self.refused[one.wanted.number] = one.why
+                    about = proc.stat(one.wanted.pid)
+                    if about is not None and about.alive:  # not one that has just ended
+                        self.refused[one.wanted.number] = one.why
                     return
                 one.tries += 1
                 header = segments.read_header(one.wanted.segment)

@@ -10,6 +10,7 @@ from frostline.analysis.verdict import milliseconds as ms
 from frostline.analysis.walked import HOW_FULL
 from frostline.report.blocks import Block, Line, Table
 from frostline.report.words import (
+    forecast_checked,
     forecast_words,
     number,
     short_paths,
@@ -95,6 +96,7 @@ def full(analysis: Analysis) -> Iterator[Block]:
     for process in analysis.processes:
         if process.forecast is not None:
             yield Line(f"Next in {process.name}: {forecast_words(process.forecast)}", "quiet", indent=2)
+            yield Line(f"({forecast_checked(process.forecast)})", "quiet", indent=4)
 
 
 def explicit(analysis: Analysis) -> Iterator[Block]:

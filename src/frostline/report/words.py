@@ -68,22 +68,24 @@ def verdict_of(step: LongStep, floor: int) -> str:
 
 def forecast_words(forecast: Forecast) -> str:
     when = f", {forecast.seconds:,.1f} s at the recent rate" if forecast.seconds is not None else ""
-    checked = "never checked: no full pass came by itself before"
+    return f"after {forecast.allocations:,} net container allocations{when}; it waits for the {forecast.rule}"
+
+
+def forecast_checked(forecast: Forecast) -> str:
+    """How good that is: the same forecast at the passes before, and what it rests on."""
+    parts = ["never checked: no full pass came by itself before"]
     if forecast.error is not None:
         times = "once" if forecast.tried == 1 else f"{forecast.tried:,} times"
-        checked = f"made {times} before, it was off by {forecast.error:.1%} (median)"
+        parts = [f"made {times} before, it was off by {forecast.error:.1%} (median)"]
     if forecast.came:
-        checked += (
-            f"; of {forecast.came:,} full passes {forecast.right:,} were called at the stop before, "
-            f"and {forecast.called - forecast.right:,} were called that did not come"
+        vain = forecast.called - forecast.right
+        parts.append(
+            f"{forecast.right:,} of {forecast.came:,} full passes were called at the stop before, "
+            f"{vain:,} in vain"
         )
-    known = "from the record alone"
-    if forecast.read:
-        known = f"with the interpreter's own counters, read {forecast.read:,} times from outside"
-    return (
-        f"after {forecast.allocations:,} net container allocations{when}; it waits for the "
-        f"{forecast.rule} ({checked}; {known})"
-    )
+    read = f"the interpreter's own counters, read {forecast.read:,} times from outside"
+    parts.append(f"from {read}" if forecast.read else "from the record alone")
+    return "; ".join(parts)
 
 
 def how_it_ended(process: ProcessReport) -> str:
