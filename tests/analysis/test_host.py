@@ -15,7 +15,7 @@ from frostline.analysis.hostcause import COLUMN, Causes, window_of
 from frostline.analysis.hostmodel import KINDS
 from frostline.format import host as layout
 from frostline.reach.hostlog import Log
-from frostline.recording import read_session
+from frostline.recording import merge, read_session
 from frostline.recording.host import HostLog, HostProcess, Track
 from frostline.report import plain, report, to_json, write_csv
 from tests.synthetic import MS, Process
@@ -183,8 +183,14 @@ def test_a_thread_that_is_not_the_main_one_is_said_to_be_one() -> None:
 
 # --- a whole session ----------------------------------------------------------------------
 def session(tmp_path: Path, passed: bool = False) -> Analysis:
+    """What `write` makes, analysed."""
+    write(tmp_path, passed)
+    return analyse(read_session(tmp_path))
+
+
+def write(tmp_path: Path, passed: bool = False, opened: int = 10**12) -> None:
     """Twenty steps of 2 ms, then one of 200 ms that waited for a CPU; looked at every 50 ms."""
-    process = Process(pid=PID, opened=10**12, process_start=1)
+    process = Process(pid=PID, opened=opened, process_start=1)
     process.add_mark(1, 0)
     for i in range(20):
         process.add_span("step", i * 100 * MS, 2 * MS)
@@ -192,7 +198,7 @@ def session(tmp_path: Path, passed: bool = False) -> Analysis:
     if passed:
         process.add_pass(4_001 * MS, 198 * MS, tid=PID)
     process.write(tmp_path)
-    log = Log(str(tmp_path), (2, 1))
+    log = Log(str(tmp_path), (2, opened))
     log.event("process 0", {"process": 0, "pid": PID, "start_ticks": 1, "fast": True, "cgroups": []})
     log.event("gpu 0", {"gpu": 0, "name": "Test GPU"})
     of = around({"main_cpu_us": 10_000, "voluntary": 5, "resident_kib": 100}, {"main_queue_us": 180_000})
@@ -202,7 +208,6 @@ def session(tmp_path: Path, passed: bool = False) -> Analysis:
         log.round(process.opened + at, True, [[(0, values)], [], [(0, host)], [(0, gpu)]])
     log.event("cost", {"cost": 10_000_000, "rounds": 101})
     log.close()
-    return analyse(read_session(tmp_path))
 
 
 def test_the_report_names_what_the_host_shows(tmp_path: Path) -> None:
@@ -218,6 +223,23 @@ def test_the_report_names_what_the_host_shows(tmp_path: Path) -> None:
     (process,) = analysis.processes
     assert process.host is not None and process.host.slow == (("run-queue", 1, 198 * MS),)
     assert process.host.main_queue == 180 * MS and process.host.resident_most == 1024 * 100 * 99
+
+
+def test_merged_sessions_keep_whose_samples_are_whose(tmp_path: Path) -> None:
+    """Two hosts, one pid: the second's samples are moved onto the first's clock as its recording is."""
+    folders = [tmp_path / name for name in "ab"]
+    for i, folder in enumerate(folders):
+        folder.mkdir()
+        write(folder, opened=(1 + i) * 10**12)
+    analysis = analyse(merge([read_session(folder) for folder in folders]))
+    slow = [p.host.slow if p.host else None for p in analysis.processes]
+    assert slow == [(("run-queue", 1, 198 * MS),)] * 2
+    for process, log in zip(analysis.processes, analysis.host_logs, strict=True):
+        (one,) = log.processes
+        assert one.session == process.session and abs(int(one.track.time[0]) - process.start) < MS
+    # The same session named twice is one.
+    again = analyse(merge([read_session(folders[0]), read_session(folders[0])]))
+    assert len(again.host_logs) == len(again.processes) == 1
 
 
 def test_a_pass_that_had_no_cpu_is_told_as_one(tmp_path: Path) -> None:

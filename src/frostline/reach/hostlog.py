@@ -11,8 +11,9 @@ from typing import Any
 
 from frostline.format import host as layout
 
-#: Bytes of text after which a part is finished. Compressing it takes about 10 ms.
-PART = 1 << 20
+#: Bytes of text after which a part is finished. Compressing it takes a few ms, and thinning two of them
+#: a few MiB for a moment.
+PART = 256 << 10
 #: Bytes that all parts of a helper may take.
 LIMIT = 8 << 20
 #: Lines are written at least this often, ns.

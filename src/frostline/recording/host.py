@@ -63,6 +63,8 @@ class HostProcess:
 class HostLog:
     """What one helper sampled."""
 
+    #: The helper: its pid, and when it began (monotonic ns of its host). Two copies of a log have one.
+    helper: tuple[int, int] = (0, 0)
     processes: list[HostProcess] = field(default_factory=list)
     #: By index: (folder, track). Columns: ``CGROUP_FIELDS``.
     cgroups: dict[int, tuple[str, Track]] = field(default_factory=dict)
@@ -219,12 +221,10 @@ def read_host(folder: Path, losses: Losses) -> list[HostLog]:
         # While a part is being sealed it is there twice: the whole one counts.
         if name[4] == layout.SEALED or int(name[3]) not in mine:
             mine[int(name[3])] = path
-    return [
-        log for _, mine in sorted(parts.items(), key=lambda pair: pair[0][1]) for log in [_read(mine, losses)]
-    ]
+    return [_read(who, parts[who], losses) for who in sorted(parts, key=lambda who: who[1])]
 
 
-def _read(parts: dict[int, Path], losses: Losses) -> HostLog:
+def _read(who: tuple[int, int], parts: dict[int, Path], losses: Losses) -> HostLog:
     reader = _Reader()
     for _, path in sorted(parts.items()):
         try:
@@ -239,7 +239,9 @@ def _read(parts: dict[int, Path], losses: Losses) -> HostLog:
         except (OSError, EOFError, zlib.error, ValueError, TypeError, KeyError, RecursionError) as error:
             # Sums need every line: what follows in this part is left out, the next begins anew.
             losses.add("host-damaged", f"host signals are read up to here only: {str(error)[:200]}", path)
-    return reader.log()
+    log = reader.log()
+    log.helper = who
+    return log
 
 
 def _lines(path: Path) -> Iterator[bytes]:

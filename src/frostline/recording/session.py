@@ -212,9 +212,11 @@ def merge(sessions: list[Session]) -> Session:
         new = [run for run in other.runs if run not in known]
         known += new
         merged.runs += [replace(run, session=index, started=run.started + by) for run in new]
-        for log in other.host if not twice else ():
-            log.shift(by, index)
-            merged.host.append(log)
+        there = {log.helper for log in merged.host}
+        for log in other.host:
+            if log.helper not in there:
+                log.shift(by, index)
+                merged.host.append(log)
         merged.processes += [
             replace(p, session=index, first_seen=p.first_seen + by, last_seen=p.last_seen + by)
             for p in other.processes
