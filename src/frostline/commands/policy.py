@@ -62,4 +62,7 @@ def _say(answer: Answer) -> str:
         return answer.detail
     if answer.detail == "off":
         return f"off; by `frostline freeze`: {_STANDINGS.get(answer.result, answer.result)}"
-    return f"{answer.detail}: {_STANDINGS.get(answer.result, answer.result)}"
+    standing = f"{answer.detail}: {_STANDINGS.get(answer.result, answer.result)}"
+    if answer.result == layout.POLICY_WAITS:
+        return f"{standing} (if start-up has ended there: frostline policy {answer.detail} --now)"
+    return standing
