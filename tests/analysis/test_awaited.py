@@ -67,8 +67,9 @@ def test_what_follow_counts_is_no_pass_and_is_told_of(tmp_path: Path) -> None:
     assert "counted what lives of the frozen objects 2 times" in said and "32 ms in all, up to 20 ms" in said
 
 
-def test_where_nothing_was_counted_nothing_is_said(tmp_path: Path) -> None:
-    process = Process(text=[("policy", "freeze")])
+@pytest.mark.parametrize("own", [0, 40_000])
+def test_where_next_to_nothing_was_counted_nothing_is_said(tmp_path: Path, own: int) -> None:
+    process = Process(text=[("policy", "follow")], words={"line_own_ns": own, "line_own_longest_ns": own})
     process.add_mark(fmt.MARK_FREEZE, 1 * S, a=400_000, flags=OURS)
     (found,) = analysed(tmp_path, process).processes
     assert not any("count" in line for line in lines(found))

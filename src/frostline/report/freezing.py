@@ -24,6 +24,8 @@ from frostline.analysis.verdict import plural, some
 from frostline.report.blocks import Block, Line, Table
 from frostline.report.words import short_paths
 
+#: ns. What the policy's own work took in all, under which it is left to ``--json``.
+_WORTH_A_LINE = 1_000_000
 _WHY = {
     BOUNDARY: "at the boundary",
     AGAIN: "at a boundary again",
@@ -158,7 +160,7 @@ def lines(process: ProcessReport) -> Iterator[str]:
 
 def _own_cost(line: LineStory) -> Iterator[str]:
     """What ``follow`` took beside passes: no pass of the record holds it."""
-    if line.own_total:
+    if line.own_total >= _WORTH_A_LINE:
         yield (
             f"the policy's own work in stops, behind the passes' own end: {ms(line.own_total)} of CPU in "
             f"all, up to {ms(line.own_longest)} (it counts the oldest generation there)"
