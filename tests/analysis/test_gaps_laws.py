@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,7 +93,8 @@ def renewals(dice: np.random.Generator, count: int, every: float, length: float)
     return union(start, start + np.minimum(took, every / 2).astype(np.int64) * MS)
 
 
-def test_the_null_is_uniform_for_gaps_that_know_nothing_of_the_passes() -> None:
+@pytest.mark.parametrize("several", [False, True])
+def test_the_null_is_uniform_for_gaps_that_know_nothing_of_the_passes(several: bool) -> None:
     """At most 5 % of independent pairs get 5 % or less, and 1 % get 1 %: within what 600 draws allow."""
     chances = []
     for seed in range(600):
@@ -101,7 +103,8 @@ def test_the_null_is_uniform_for_gaps_that_know_nothing_of_the_passes() -> None:
         passes = renewals(dice, 40, 600, 150)
         until = int(min(gaps.stop[-1], passes.stop[-1]))
         inside = gaps.stop <= until
-        chances.append(by_chance(gaps.start[inside], gaps.stop[inside], passes, (0, until), seed, shifts=200))
+        start, stop = gaps.start[inside], gaps.stop[inside]
+        chances.append(by_chance(start, stop, passes, (0, until), seed, shifts=200, several=several))
     found = np.array(chances)
     # Three standard deviations of a binomial of 600 above what is promised.
     for level in (0.01, 0.05, 0.1, 0.5):
