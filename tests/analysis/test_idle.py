@@ -421,6 +421,8 @@ def test_passes_that_fill_a_gap_together(tmp_path: Path) -> None:
     assert [gap.verdict for gap in one.longest] == ["consistent with 2 passes in APIServer dp0 (pid 1)"] * 3
     (found,) = one.consistent
     assert (found.gaps, found.passes, found.longest) == (3, 6, 600 * MS)
+    assert found.covered == (700 + 1_050 + 840) * MS
+    assert analysis.verdict.sentence.endswith("passes of APIServer dp0 (pid 1), which fill 2.6 s of it")
     # The first of them alone is too little, and ends too early.
     alone = collecting(1, twice[::2], role="APIServer")
     (one,) = analysed(tmp_path / "alone", alone, rank(2, stalls)).ranks

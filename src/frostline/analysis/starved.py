@@ -11,6 +11,8 @@ from frostline.analysis.ranks import Rank
 
 #: Under this share of the gaps' time the collector is not why a rank idles.
 MINOR = 0.1
+#: Where passes fill less of the gaps that they explain, it is said how much.
+FILL = 0.8
 #: Processes that one sentence names.
 NAMED = 3
 
@@ -69,12 +71,14 @@ def _words(ranks: list[Rank], asked: int, explained: int) -> str:
                 totals[one.process] = totals.get(one.process, 0) + one.total
     if all(one.own for rank in ranks for one in rank.consistent if one.claimed) and len(ranks) == 1:
         return f"{text} are its own passes"
+    filled = sum(one.covered for rank in ranks for one in rank.consistent if one.claimed)
+    fill = f", which fill {seconds(filled)} of it" if filled < FILL * sum(totals.values()) else ""
     names = sorted(totals, key=lambda name: -totals[name])
     if len(names) == 1:
-        return f"{text} is consistent with passes of {names[0]}"
+        return f"{text} is consistent with passes of {names[0]}{fill}"
     parts = [f"{name} ({_percent(totals[name], asked)})" for name in names[:NAMED]]
     more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-    return f"{text} is consistent with passes of {', '.join(parts)}{more}"
+    return f"{text} is consistent with passes of {', '.join(parts)}{more}{fill}"
 
 
 def seconds(ns: float) -> str:
