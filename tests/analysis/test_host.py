@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import re
+import tempfile
 from bisect import bisect_right
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frostline.analysis import Analysis, LongStep, analyse
@@ -18,6 +23,7 @@ from frostline.reach.hostlog import Log
 from frostline.recording import merge, read_session
 from frostline.recording.host import HostLog, HostProcess, Track
 from frostline.report import plain, report, to_json, write_csv
+from frostline.report.html.figures import figures
 from tests.synthetic import MS, Process
 
 PID = 4711
@@ -242,6 +248,37 @@ def test_merged_sessions_keep_whose_samples_are_whose(tmp_path: Path) -> None:
     assert len(again.host_logs) == len(again.processes) == 1
 
 
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=40)
+def test_damaged_samples_are_read_as_far_as_they_make_sense(random: Random) -> None:
+    """Numbers and lines changed at random: a loss may be told, a report is made, nothing is raised."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write(folder)
+        (sealed,) = folder.glob("host-*.gz")
+        lines = gzip.decompress(sealed.read_bytes()).decode().splitlines()
+        for _ in range(random.randint(1, 6)):
+            i = random.randrange(len(lines))
+            what = random.randrange(4)
+            if what == 0:
+                lines.insert(i, lines[random.randrange(len(lines))])
+            elif what == 1:
+                lines[i] = lines[i][: random.randrange(len(lines[i]) + 1)]
+            else:
+                value = random.choice((-1, 0, 10**9, -(10**15), 2**61, 2**62, 2**70, 0.5, None, "x", [], {}))
+                found = list(re.finditer(r"-?\d+", lines[i]))
+                if found:
+                    at = random.choice(found)
+                    lines[i] = lines[i][: at.start()] + json.dumps(value) + lines[i][at.end() :]
+        sealed.write_bytes(gzip.compress("\n".join(lines).encode() + b"\n"))
+        analysis = analyse(read_session(folder))
+        assert all(loss.slug == "host-damaged" for loss in analysis.losses)
+        json.dumps(to_json(analysis))
+        assert "\n".join(plain(report(analysis)))
+        write_csv(analysis, folder / "csv")
+        figures(analysis)
+
+
 def test_a_pass_that_had_no_cpu_is_told_as_one(tmp_path: Path) -> None:
     """The collector it stays; that the machine made it long is said beside it, and counted nowhere else."""
     analysis = session(tmp_path, passed=True)
@@ -270,8 +307,6 @@ def test_json_and_tables(tmp_path: Path) -> None:
 
 
 def test_the_page_draws_it(tmp_path: Path) -> None:
-    from frostline.report.html.figures import figures
-
     drawn = [figure for figure in figures(session(tmp_path)) if figure["kind"] == "host"]
     assert [figure["title"] for figure in drawn] == ["CPU, and the wait for one", "Resident memory"]
 
@@ -280,3 +315,5 @@ def test_every_field_and_kind_is_documented() -> None:
     docs = Path(__file__).parents[2] / "docs"
     text = (docs / "json.md").read_text()
     assert all(f"`{kind}`" in text for kind in KINDS)
+    text = (docs / "host.md").read_text()
+    assert all(f"| `{name}` | {about} |" in text for _, fields in layout.GROUPS for name, about in fields)

@@ -107,6 +107,8 @@ class _Points:
         new = (
             change if fresh or self.last is None else [a + b for a, b in zip(self.last, change, strict=True)]
         )
+        if any(abs(one) >= _LARGE for one in new):
+            raise ValueError("a count makes no sense")
         self.hold(previous if previous < at else 0)
         self.times.append(at)
         self.rows.append(new)
@@ -154,7 +156,7 @@ class _Reader:
         else:
             for group, (name, _) in enumerate(layout.GROUPS):
                 if name in value:
-                    self._of(group, _number(value[name])).info = value
+                    self._of(group, _number(value[name])).info = _checked(value)
 
     def _of(self, group: int, index: int) -> _Points:
         key = (group, index)
@@ -169,7 +171,9 @@ class _Reader:
 
     def round(self, value: list[Any]) -> None:
         self.us += _number(value[0])
-        at = self.start + 1000 * self.us
+        at = _number(self.start + 1000 * self.us)
+        if at <= self.fast_at:
+            raise ValueError("time goes back")
         for group, rows in enumerate(value[2 : 2 + len(layout.GROUPS)]):
             for index, *change in rows:
                 points = self._of(group, _number(index))
@@ -194,10 +198,10 @@ class _Reader:
             if group == 0:
                 found.processes.append(
                     HostProcess(
-                        pid=_number(info.get("pid", 0)),
-                        start_ticks=_number(info.get("start_ticks", 0)),
+                        pid=info.get("pid", 0),
+                        start_ticks=info.get("start_ticks", 0),
                         fast=info.get("fast") is True,
-                        cgroups=tuple(_number(one) for one in info.get("cgroups", ())),
+                        cgroups=info.get("cgroups", ()),
                         track=track,
                     )
                 )
@@ -262,6 +266,15 @@ def _lines(path: Path) -> Iterator[bytes]:
                 return
             yield line
     raise ValueError("it is larger than any that we write")
+
+
+def _checked(value: dict[str, Any]) -> dict[str, Any]:
+    """What an event says of a process, a cgroup or a GPU, with numbers where they are to be."""
+    cgroups = value.get("cgroups", [])
+    if not isinstance(cgroups, list):
+        raise ValueError("cgroups are no list")
+    numbers = {name: _number(value[name]) for name in ("pid", "start_ticks") if name in value}
+    return {**value, **numbers, "cgroups": tuple(_number(one) for one in cgroups)}
 
 
 def _number(value: Any) -> int:
