@@ -273,7 +273,7 @@ def _checked(value: dict[str, Any]) -> dict[str, Any]:
     cgroups = value.get("cgroups", [])
     if not isinstance(cgroups, list):
         raise ValueError("cgroups are no list")
-    numbers = {name: _number(value[name]) for name in ("pid", "start_ticks") if name in value}
+    numbers: dict[str, Any] = {n: _number(value[n]) for n in ("pid", "start_ticks") if n in value}
     return {**value, **numbers, "cgroups": tuple(_number(one) for one in cgroups)}
 
 
