@@ -135,10 +135,11 @@ def _said(
     if row is None:
         return Said(source, stall, (), NO_ROW, "")
     text = verdict_of(row, analysis.options.long_floor)
-    if text in ("the collector", "overlapped by the collector"):
+    head = text.partition("; ")[0]  # behind it stands what else the machine did
+    if head in ("the collector", "overlapped by the collector"):
         return Said(source, stall, (stall.victim,), OWN, text)
-    if text.startswith(CONSISTENT):
-        return Said(source, stall, (pids[text.removeprefix(CONSISTENT)],), OTHER, text)
+    if head.startswith(CONSISTENT):
+        return Said(source, stall, (pids[head.removeprefix(CONSISTENT)],), OTHER, text)
     return Said(source, stall, (), NOBODY, text)
 
 

@@ -11,18 +11,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from frostline.analysis.elsewhere import TRIED, off_path
 from frostline.analysis.gaps import COVERS, RESUME, SHIFTS, SLACK, by_chance, match, together
 from frostline.analysis.gapwords import rank_of
 from frostline.analysis.intervals import Union, union
 from frostline.analysis.model import MissedProcess, Options, ProcessReport
 from frostline.analysis.ranks import Rank
-from frostline.analysis.waits import Demand, Match, Work, demand_of, nothing, work_of
+from frostline.analysis.waits import Demand, Match, Work, demand_of, nothing, spans_of, work_of
 from frostline.recording.layout import Int64
 
 #: Chance of a false claim in a rank, over all the processes that are tried.
 LEVEL = 0.05
 #: ns. Passes that are less apart leave no time for a step between them.
 APART = 2_000_000
+#: Shifts by which it is seen how many gaps a process's passes would be given by accident.
+ACCIDENTS = 200
 #: How many ranks may lie between a gap and the pass at its root.
 HOPS = 3
 
@@ -47,7 +50,8 @@ def idle_ranks(
     rank's median gap. A pass of a process that takes no requests counts only for the time in which
     a request was in flight, where that is known: in the rest there was nothing to hold up. A process
     is claimed if the null finds as much in few enough of its shifts: all that are tried together get a
-    false claim in LEVEL of cases at most (Holm 1979).
+    false claim in LEVEL of cases at most (Holm 1979). And of the gaps that it is given at most LEVEL may
+    be so by accident (``_accidents``).
     """
     demand = demand_of(processes)
     found = (work_of(i, processes, demand, missed, options) for i in range(len(processes)))
@@ -126,10 +130,37 @@ def _direct(
             many=np.where(by >= 0, last - first + 1, 0),
             passes=passes.which[_between(first[hit], last[hit], len(passes.which))],
         )
-    for i, one in enumerate(sorted(work.matches.values(), key=lambda one: one.chance)):
+    spans = union(*spans_of(processes[work.index], set(work.labels)))
+    for i, (index, one) in enumerate(sorted(work.matches.items(), key=lambda item: item[1].chance)):
         if one.chance > LEVEL / (work.tried - i):
             break
-        one.claimed = True
+        found = int(np.count_nonzero(one.by >= 0))
+        one.claimed = _accidents(work, tried[index].union, spans) <= LEVEL * found
+
+
+def _accidents(work: Work, passes: Union, spans: Union) -> float:
+    """How many gaps these passes would be given by accident, as for slow steps (``elsewhere``).
+
+    That is what they are given on average where they are shifted round in the time in which there was
+    work, times the share of them during which the rank did steps: those it did not wait for.
+    """
+    off = off_path(spans.start, spans.stop, passes, work.floor, work.window)
+    if off == 0:
+        return 0.0
+    low, high = work.window
+    begins, ends = np.maximum(passes.start, low), np.minimum(passes.stop, high)
+    inside = begins < ends
+    begins, ends = begins[inside], ends[inside]
+    twice = union(np.concatenate((begins, begins + high - low)), np.concatenate((ends, ends + high - low)))
+    asked = np.flatnonzero(~work.supply)
+    some = asked[np.linspace(0, len(asked) - 1, min(len(asked), TRIED)).astype(np.int64)]
+    if not len(some) or not len(begins):
+        return 0.0
+    shifts = np.random.default_rng(0).integers(0, high - low, (ACCIDENTS, 1))
+    by = match(work.start[some] + shifts, work.stop[some] + shifts, twice.start, twice.stop)
+    given = np.count_nonzero(by >= 0) / ACCIDENTS * len(asked) / len(some)
+    supply = int((work.stop - work.start)[work.supply].sum())
+    return float((1.0 if off is None else off) * given * (high - low) / max(1, high - low - supply))
 
 
 def _longest(passes: Union, first: Int64, last: Int64) -> Int64:
