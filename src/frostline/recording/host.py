@@ -7,6 +7,7 @@ import json
 import os
 import re
 import zlib
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,8 +97,9 @@ class _Points:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.times: list[int] = []
-        self.rows: list[list[int]] = []
+        # Packed: hundreds of thousands of rows as lists of numbers would take five times as much.
+        self.times = array("q")
+        self.rows = array("q")
         self.last: list[int] | None = None
         self.info: dict[str, Any] = {}
         self.ended = False
@@ -111,14 +113,14 @@ class _Points:
             raise ValueError("a count makes no sense")
         self.hold(previous if previous < at else 0)
         self.times.append(at)
-        self.rows.append(new)
+        self.rows.extend(new)
         self.last = new
 
     def hold(self, at: int) -> None:
         """It was looked at, and nothing had changed."""
         if self.last is not None and self.times and at > self.times[-1]:
             self.times.append(at)
-            self.rows.append(self.last)
+            self.rows.extend(self.last)
 
     def track(self) -> Track:
         time = np.array(self.times, np.int64)
