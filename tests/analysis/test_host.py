@@ -223,7 +223,10 @@ def test_the_report_names_what_the_host_shows(tmp_path: Path) -> None:
         "of the slow step that no pass explains, by what the host shows: 1 waited for a CPU (run queue)"
     )
     text = "\n".join(plain(report(analysis)))
-    assert "not the collector: waited 180 ms of its 200 ms for a CPU (run queue)" in text
+    assert (
+        "not the collector: waited 180 ms of its 200 ms for a CPU (run queue); "
+        "GPU 0 ran at 1,200 MHz of 1,980 around it (power cap)"
+    ) in text
     assert "The host" in text and "somebody waited for a CPU 50%" in text and "sampling took 0.19%" in text
     assert "GPU 0 (Test GPU): 1,200 to 1,980 MHz" in text and "slowed down: power cap" in text
     (process,) = analysis.processes

@@ -23,6 +23,7 @@ from frostline.recording.layout import Int64
 
 COLUMN = {name: i for i, (name, _) in enumerate(layout.PROCESS_FIELDS)}
 _CGROUP = {name: i for i, (name, _) in enumerate(layout.CGROUP_FIELDS)}
+_GPU = {name: i for i, (name, _) in enumerate(layout.GPU_FIELDS)}
 _HOST = {name: i for i, (name, _) in enumerate(layout.HOST_FIELDS)}
 #: ns of a clock tick as /proc counts (USER_HZ is 100 on every Linux that CPython runs on).
 TICK = 10_000_000
@@ -34,6 +35,8 @@ _BESIDE, _BESIDE_LEAST = 3, 100_000_000
 #: Major faults that are no chance, where nothing says how long they took.
 _MANY_FAULTS = 5
 _DISK_SLEEP = ord("D")
+#: A clock under this share of its highest is a finding.
+_SLOWED = 0.9
 #: A thread that waits for the GIL wakes after this long to ask for it again (sys.getswitchinterval), ns.
 GIL_WAIT = 5_000_000
 _LIKE_GIL = 0.4
@@ -207,7 +210,7 @@ class _Found:
             return "unclear", f"{self.who}{text}, {self.of}", False
         sure = self.main and part.low >= half
         kind, text = {"queue": self._queued, "cpu": self._computed, "asleep": self._slept}[name]()
-        return kind, self.who + text, sure
+        return kind, self.who + text + self._slowed(), sure
 
     def _queued(self) -> tuple[str, str]:
         times, kept = self.throttled()
@@ -289,6 +292,20 @@ class _Found:
             grew = max(TICK * ticks - mine, US * self.window.grew(COLUMN["others_cpu_us"]))
         return min(self.step.duration, grew * self.step.duration // max(1, self.window.length))
 
+    def _slowed(self) -> str:
+        """GPUs that were kept slow around the step: sampled once a second, and perhaps not its own."""
+        wide, found = 1_000_000_000, []
+        for number, (_, track) in enumerate(self.causes.log.gpus):
+            low = int(np.searchsorted(track.time, self.window.start - wide, "right")) - 1
+            high = int(np.searchsorted(track.time, self.window.stop + wide, "right"))
+            near = track.values[max(0, low) : high]
+            why = gpu_reasons(int(np.bitwise_or.reduce(near[:, _GPU["throttle"]], initial=0)))
+            clock = int(near[:, _GPU["sm_mhz"]].min(initial=1 << 40))
+            most = int(track.values[:, _GPU["sm_mhz"]].max())
+            if why and clock < _SLOWED * most:
+                found.append(f"; GPU {number} ran at {clock:,} MHz of {most:,} around it ({why})")
+        return "".join(found[:4])
+
     def _stolen(self) -> str:
         host = self.causes.log.host
         wide = 1_000_000_000
@@ -299,6 +316,11 @@ class _Found:
         if stolen < 0.1 * around.length:
             return ""
         return f"; the hypervisor took {ms(stolen)} of CPU time in the {ms(_round(around.length))} around it"
+
+
+def gpu_reasons(bits: int) -> str:
+    """NVML's reasons for a lower clock, in words; empty for those that are no finding."""
+    return ", ".join(text for bit, text in layout.THROTTLE if bits & bit)
 
 
 def _times(count: int) -> str:
