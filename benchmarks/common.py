@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -112,22 +111,27 @@ class Used:
         return None if self.code == 0 and self.cpu <= most else False
 
 
+#: Starts a command and prints what it needed, as the last line on stderr. A process of its own: the
+#: peak that the kernel counts for a child is at least what its parent had in memory when it forked.
+_LAUNCH = """
+import json, os, sys, time
+begun = time.monotonic()
+command = [sys.executable, "-m", "frostline.commands.main", *sys.argv[1:]]
+pid = os.posix_spawn(sys.executable, command, os.environ)
+_, status, usage = os.wait4(pid, 0)
+used = (time.monotonic() - begun, usage.ru_utime, usage.ru_stime, usage.ru_maxrss)
+print(json.dumps([os.waitstatus_to_exitcode(status), *used]), file=sys.stderr)
+"""
+
+
 def command(*arguments: str) -> Used:
     """Runs ``frostline ...`` as a child: it needs the [tools] extra, so in the environment that runs this."""
-    begun = time.monotonic()
-    child = subprocess.Popen(
-        [sys.executable, "-m", "frostline.commands.main", *arguments],
-        stdout=subprocess.PIPE,
-        env=environment(),
+    done = subprocess.run(
+        [sys.executable, "-c", _LAUNCH, *arguments], capture_output=True, text=True, env=environment()
     )
-    assert child.stdout is not None
-    text = child.stdout.read().decode()
-    _, status, usage = os.wait4(child.pid, 0)
-    seconds = time.monotonic() - begun
-    child.returncode = os.waitstatus_to_exitcode(status)
-    how = f"{usage.ru_utime:.1f} s user and {usage.ru_stime:.1f} s system, by rusage"
-    cpu = usage.ru_utime + usage.ru_stime
-    return Used(child.returncode, seconds, cpu, usage.ru_maxrss * 1024, text, how)
+    code, seconds, user, system, peak = json.loads(done.stderr.splitlines()[-1])
+    how = f"{user:.1f} s user and {system:.1f} s system, by rusage"
+    return Used(code, seconds, user + system, peak * 1024, done.stdout, how)
 
 
 def load() -> str:

@@ -69,7 +69,14 @@ def _write(pyarrow: Any, rows: Rows, folder: Path, about: dict[str, str]) -> Pat
 
     path = folder / f"{rows.file}.parquet"
     schema = _schema(pyarrow, rows.schema).with_metadata(about)
-    with path.open("wb") as file, parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+    texts = [field.name for field in schema if pyarrow.types.is_dictionary(field.type)]
+    whole = [field.name for field in schema if field.type == pyarrow.int64()]
+    # Dictionaries of numbers that hardly repeat cost twice the time and a third more space.
+    packed = {"use_dictionary": texts, "column_encoding": dict.fromkeys(whole, "DELTA_BINARY_PACKED")}
+    with (
+        path.open("wb") as file,
+        parquet.ParquetWriter(file, schema, compression="zstd", **packed) as writer,
+    ):
         for piece in rows.pieces:
             writer.write_table(pyarrow.table(_arrays(pyarrow, rows.schema, piece), schema=schema))
     return path
