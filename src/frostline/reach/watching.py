@@ -111,7 +111,6 @@ class Watch:
         self._buffer = bytearray()
         self._written = 0
         self._paths: list[str] = []
-        self._file = -1
         self._size = 0
         self.readings = 0
         #: pid -> why it cannot be read.
@@ -157,8 +156,6 @@ class Watch:
         for one in self._watched.values():
             if one.memory is not None:
                 one.memory.close()
-        if self._file >= 0:
-            os.close(self._file)
 
     def _round(self) -> int:
         """Looks at everyone who is due; returns when the next is, monotonic ns."""
@@ -234,20 +231,25 @@ class Watch:
         if not data:
             return
         with contextlib.suppress(OSError):
-            if self._file < 0 or self._size > LARGEST:
+            if not self._paths or self._size > LARGEST:
                 self._next_file()
-            self._size += os.write(self._file, data)
+            self._append(data)
+
+    def _append(self, data: bytes, new: int = 0) -> None:
+        """Opened for each write: nothing is kept open, and the file system can be unmounted."""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | new
+        descriptor = os.open(self._paths[-1], flags, 0o600)
+        try:
+            self._size += os.write(descriptor, data)
+        finally:
+            os.close(descriptor)
 
     def _next_file(self) -> None:
         """Only the last two stay: a server may run for months."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
         name = f"{layout.PREFIX}{os.getpid()}-{time.monotonic_ns()}{layout.SUFFIX}"
-        path = os.path.join(self._session, name)
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        self._size = os.write(self._file, layout.MAGIC)
-        self._paths.append(path)
+        self._paths.append(os.path.join(self._session, name))
+        self._size = 0
+        self._append(layout.MAGIC, os.O_CREAT | os.O_EXCL)
         while len(self._paths) > 2:
             with contextlib.suppress(OSError):
                 os.unlink(self._paths.pop(0))
