@@ -205,3 +205,25 @@ def test_every_policy_that_follows_the_grammar_is_taken(data: st.DataObject, kin
     text = ",".join([head, *(f"{name}={data.draw(_OPTIONS[name])}" for name in names)])
     assert parse(text).text == text
     check(f"  {text.upper() if not names else text} ")
+
+
+@pytest.mark.parametrize(
+    ("text", "roles", "others"),
+    [
+        ("follow@EngineCore", ("EngineCore",), False),
+        ("freeze,thresholds=700/10/1000 @ EngineCore + Worker", ("EngineCore", "Worker"), False),
+        ("tune:50000,20,100@!APIServer", ("APIServer",), True),
+        ("freeze", (), False),
+    ],
+)
+def test_says_whom_it_is_for(text: str, roles: tuple[str, ...], others: bool) -> None:
+    policy = parse(text)
+    assert (policy.roles, policy.others, policy.text) == (roles, others, text)
+
+
+@pytest.mark.parametrize(
+    "text", ["freeze@", "freeze@!", "freeze@A+", "freeze@A@B", "freeze@A,budget=5", "off@A"]
+)
+def test_refuses_a_name_that_is_none(text: str) -> None:
+    with pytest.raises(ValueError, match="@"):
+        parse(text)

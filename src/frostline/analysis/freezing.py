@@ -206,7 +206,7 @@ def young_longest(process: ProcessReport, since: int = 0) -> int:
 
 def kind_of(process: ProcessReport) -> str:
     """The policy's kind, without options: ``follow`` of ``follow,major=force``."""
-    return process.policy.partition(",")[0].partition(":")[0]
+    return process.policy.partition("@")[0].partition(",")[0].partition(":")[0]
 
 
 def thresholds(

@@ -53,7 +53,7 @@ def policy(
 
 def _is_policy(text: str) -> bool:
     """One word alone may be a policy, a pid, or a session's folder. One that is a policy's name is one."""
-    kind = text.partition(",")[0].partition(":")[0].strip().lower()
+    kind = text.partition("@")[0].partition(",")[0].partition(":")[0].strip().lower()
     return kind in grammar.KINDS or not text or not (text.isdigit() or Path(text).exists())
 
 

@@ -4,11 +4,10 @@
 """
 
 import os
-import sys
 
 import frostline
-from frostline.format.naming import process_role
 from frostline.format.naming import ranks as ranks
+from frostline.policy.roles import role as role
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,24 +20,6 @@ _COMM = 15
 def process_name() -> str:
     """This process's name as the report has it, such as ``EngineCore dp0 (pid 4711)``."""
     return f"{role()} (pid {os.getpid()})"
-
-
-def role() -> str:
-    """The name without the pid."""
-    pid, told, rank = frostline._identity
-    if pid != os.getpid():  # what was said in the process that forked this one is that one's name
-        told, rank = os.environ.get("FROSTLINE_ROLE"), os.environ.get("FROSTLINE_RANK")
-    try:
-        rank = int(rank)  # type: ignore[arg-type]  # the recorder does the same: environments hold text
-    except (TypeError, ValueError):
-        pass
-    process = sys.modules.get("multiprocessing.process")
-    current = process.current_process().name if process is not None else ""
-    main = sys.modules.get("__main__")
-    spec = getattr(main, "__spec__", None)
-    module = getattr(spec, "name", None) or getattr(main, "__file__", None) or ""
-    arguments = tuple(getattr(sys, "orig_argv", ()))
-    return process_role(told or "", rank, "", current, module.removesuffix(".__main__"), arguments)
 
 
 def set_title(prefix: str = "", separator: str = "") -> str:

@@ -9,7 +9,7 @@ import time
 
 from frostline import format as layout
 from frostline import probe
-from frostline.policy import moments, owners
+from frostline.policy import moments, owners, roles
 from frostline.policy.acts import collect as collect
 from frostline.policy.acts import mark as _mark
 from frostline.policy.acts import real as real
@@ -67,18 +67,21 @@ _engine = _Engine()
 
 
 def adopt(text: str) -> None:
-    """Puts a policy in force. The same one again changes nothing.
+    """Puts a policy in force, where it is for this process. The same one again changes nothing.
 
     Raises:
         ValueError: it is not a policy, or not one for this interpreter.
     """
-    if _engine.policy is not None and _engine.policy.text == text.strip():
-        return
     policy = parse(text)
     if policy.kind in _GENERATIONAL:
         from frostline.policy import keeping
 
         keeping.refuse_other_collectors(policy.kind)
+    if not roles.concern(policy):
+        abandon()
+        return roles.put_aside(policy.text)
+    if _engine.policy is not None and _engine.policy.text == policy.text:
+        return
     if _engine.policy is None:
         # 3.12 has 375 immortal objects frozen at the start: what we freeze is counted from there.
         _engine.frozen_at_start = gc.get_freeze_count()
@@ -104,6 +107,7 @@ def adopt(text: str) -> None:
 
 def abandon() -> None:
     """Takes the policy out: thaws what is ours, gives the host's thresholds back. No collection."""
+    roles.asked = ""
     _take_out(keep_frozen=False)
     if _engine.policy is not None:
         _engine.policy = None
@@ -146,6 +150,8 @@ def boundary(told_by: int, owner: object = None) -> "int | None":
     With requests in flight, or told by a supervisor (whose boundary comes after READY), there is no
     blocking collect, only the splice (microseconds), and -1 is returned: counting would take time too.
     """
+    if roles.asked:
+        adopt(roles.asked)  # by now the process has said what it is
     policy = _engine.policy
     late = told_by == BY_SUPERVISOR
     process = os.getpid()

@@ -2,7 +2,7 @@
 
 off | tune:50000,20,100 | freeze | follow | idle | sync:N | periodic:60s | prefork, and options behind
 commas: thresholds=700/10/1000, budget=50000 or budget=5ms, major=idle|never|force, deadline=60s,
-boundary=program|ready.
+boundary=program|ready. Behind an @ may stand whom it is for: follow@EngineCore+Worker, freeze@!APIServer.
 """
 
 KINDS = ("off", "tune", "freeze", "follow", "idle", "sync", "periodic", "prefork")
@@ -52,6 +52,8 @@ class Policy:
         every: steps (``sync``) or nanoseconds (``periodic``) between two acts, else 0.
         deadline: nanoseconds that a due full pass may wait for an idle moment (``idle``).
         boundary: whose word counts, one of BOUNDARIES, or "" for anybody's.
+        roles: processes that it is for, by name (``policy.roles``); empty for all.
+        others: it is for all but ``roles``.
     """
 
     __slots__ = (
@@ -62,6 +64,8 @@ class Policy:
         "every",
         "kind",
         "major",
+        "others",
+        "roles",
         "text",
         "thresholds",
     )
@@ -76,6 +80,8 @@ class Policy:
         self.every = 0
         self.deadline = DEFAULT_DEADLINE
         self.boundary = ""
+        self.roles: tuple[str, ...] = ()
+        self.others = False
 
 
 def parse(text: str) -> Policy:
@@ -87,7 +93,8 @@ def parse(text: str) -> Policy:
     given = text.strip()
     if len(given.encode("utf-8", "replace")) > LONGEST_TEXT:
         raise ValueError(f"a policy is at most {LONGEST_TEXT} bytes long (given {given[:40]!r}...)")
-    head, *options = given.split(",") if not given.lower().startswith("tune") else [given]
+    plain, at, whom = given.partition("@")
+    head, *options = plain.split(",") if not plain.lower().startswith("tune") else [plain]
     kind, colon, value = head.partition(":")
     kind = kind.strip().lower()
     value = value.strip()
@@ -119,7 +126,22 @@ def parse(text: str) -> Policy:
             raise ValueError(f"option {name!r} stands twice in policy {text!r}")
         seen.add(name)
         _set_option(policy, name, value.strip())
+    if at:
+        _set_roles(policy, whom.strip())
     return policy
+
+
+def _set_roles(policy: Policy, whom: str) -> None:
+    policy.others = whom.startswith("!")
+    roles = tuple(role.strip() for role in whom.removeprefix("!").split("+"))
+    if not all(roles) or any(sign in whom.removeprefix("!") for sign in "@!,"):
+        raise ValueError(
+            "behind @ stand names of processes, as in follow@EngineCore, follow,budget=5ms@EngineCore+Worker"
+            f" or freeze@!APIServer, which is all but that one (given {whom!r})"
+        )
+    if policy.kind == "off":
+        raise ValueError("off@ says nothing: name the processes that a policy is for, or write @!NAME")
+    policy.roles = roles
 
 
 def _check_option(policy: Policy, name: str, has_value: bool, text: str) -> None:
