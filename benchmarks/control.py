@@ -1,6 +1,6 @@
 """The control channel under hostile callers: served or refused, the target's heartbeat, its memory.
 
-A target beats every 2 ms and measures its own lateness. 10,000 messages that are malformed or replayed,
+A target beats every 2 ms and measures its own lateness. 60,000 messages that are malformed or replayed,
 and 200 callers at once, go to it in turn with a decoy, which is another process of the same kind: both
 arms cost the machine the same, so what differs is the target's own work. Blocks in the order ABBA;
 the ratio of p99 is that of the medians, with the 95 % interval of a bootstrap over blocks.
@@ -27,9 +27,9 @@ from frostline import format as layout
 from frostline.errors import FrostlineError
 from frostline.reach import control
 
-MESSAGES = 10_000
+MESSAGES = 60_000
 CALLERS = 200
-BLOCKS = 10
+BLOCKS = 60
 #: The interval's lower end beyond which the heartbeat counts as moved.
 NOISE = 1.1
 MEMORY_KIB = 1024
