@@ -1,27 +1,26 @@
-"""The page: complete in itself, safe to open, drawn by a real browser where there is one."""
+"""The page: complete in itself, safe to open. ``test_page.py`` opens it in a browser."""
 
 from __future__ import annotations
 
 import base64
 import json
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frostline import format as fmt
+from frostline.analysis import analyse
+from frostline.recording import read_session
 from frostline.report.html import to_html
-from frostline.report.html.figures import SINGLED, figures, thinned
+from frostline.report.html.figures import SHADED, SINGLED, ZOOM_POINTS, figures, thinned
 from tests.report.test_text import EVIL, server
 from tests.synthetic import MS, Process, write_run
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 #: Elements that have no end tag.
 VOID = {"meta", "br", "wbr"}
 
@@ -146,47 +145,22 @@ def test_of_many_singled_out_the_largest_are_kept() -> None:
     assert len(kept) <= SINGLED + 20
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
-def test_a_browser_draws_every_figure_and_sorts_a_table(tmp_path: Path) -> None:
-    process = Process()
-    for i in range(2_000):
-        process.add_span("step", i * 10 * MS, (i % 7 + 1) * MS)
-        process.add_pass(i * 10 * MS, MS // 10, generation=0)
-    (tmp_path / "session").mkdir()
-    process.write(tmp_path / "session")
-    analysis = server(tmp_path / "session")
-    page = tmp_path / "page.html"
-    text = to_html(analysis)
-    # What a reader does, done by the page itself: a click on the head of a column sorts.
-    failed = "document.documentElement.dataset.failed"
-    probe = f"<script>addEventListener('error', (e) => {failed} = e.message);</script>"
-    click = (
-        "<script>const b = document.querySelectorAll('th button')[0]; b.click();"
-        "document.documentElement.dataset.sorted = b.parentElement.getAttribute('aria-sort');"
-        "document.documentElement.dataset.wide = document.documentElement.scrollWidth > innerWidth;</script>"
-    )
-    page.write_text(text.replace("<body>", f"<body>{probe}").replace("</body>", f"{click}</body>"))
-    assert CHROMIUM is not None
-    for width in (1280, 390):
-        done = subprocess.run(
-            [
-                CHROMIUM,
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                f"--user-data-dir={tmp_path / 'profile'}",
-                f"--window-size={width},900",
-                "--virtual-time-budget=5000",
-                "--dump-dom",
-                page.as_uri(),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        head = done.stdout[:2_000]
-        assert f'data-drawn="{len(figures(analysis))}"' in head, head
-        assert "data-failed" not in head
-        assert 'data-sorted="ascending"' in head
-        assert 'data-wide="false"' in head
-        assert done.stdout.count("<canvas") == len(figures(analysis))
+def test_of_a_step_as_long_as_the_recording_the_page_stays_small(tmp_path: Path) -> None:
+    """A stream of an hour lies over every pass of every process: what is shaded in its second is bounded."""
+    for number in range(SHADED + 3):
+        process = Process(pid=100 + number)
+        process.add_identity("Worker", number)
+        for i in range(4_000):
+            process.add_pass(i * 20 * MS, 6 * MS + number, generation=0, flags=0)
+        if not number:
+            for i in range(4):
+                process.add_span("stream", i, 80_000 * MS, kind=fmt.SPAN_ASYNC)
+                process.add_span("stream", i, MS, kind=fmt.SPAN_ASYNC)
+        process.write(tmp_path)
+    drawn = figures(analyse(read_session(tmp_path)))
+    zoom = next(figure for figure in drawn if figure["kind"] == "zoom")
+    assert len(unpack(zoom["pauseStart"])) == ZOOM_POINTS
+    assert len(zoom["elsewhere"]) == SHADED and zoom["caption"].endswith(", 2 more, which are not drawn.")
+    names = [one["name"] for one in zoom["elsewhere"]]
+    assert f"Worker dp{SHADED + 2} (pid {100 + SHADED + 2})" in names  # whose passes took most
+    assert len(json.dumps(drawn)) < 1_500_000

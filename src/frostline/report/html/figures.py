@@ -26,6 +26,9 @@ LANES = 48
 STEP_FIGURES = 4
 ZOOMS = 6
 ZOOM_POINTS = 3_000
+#: Other processes whose passes are shaded in a zoom, and passes of each: those that took most.
+SHADED = 12
+SHADED_PASSES = 1_000
 CURVES = 6
 #: Half the width of a zoom, ns.
 AROUND = 500_000_000
@@ -99,7 +102,7 @@ def _timeline(analysis: Analysis) -> Figure:
                 "start": packed(since(analysis, pauses.start[kept]), "f8"),
                 "length": packed(length[kept] / 1e6, "f4"),
                 "generation": packed(process.series.passes["generation"][kept], "u1"),
-                "gaps": _gaps(analysis, ranks.get((process.session, process.name))),
+                "gaps": _gaps(analysis, ranks.get((process.session, process.name)), SINGLED // many),
             }
         )
     more = len(analysis.processes) - len(lanes)
@@ -120,11 +123,11 @@ def _timeline(analysis: Analysis) -> Figure:
     }
 
 
-def _gaps(analysis: Analysis, rank: Rank | None) -> dict[str, dict[str, str]] | None:
+def _gaps(analysis: Analysis, rank: Rank | None, most: int) -> dict[str, dict[str, str]] | None:
     """The longest gaps of a rank: when, how long, and which kind."""
     if rank is None:
         return None
-    kept = np.sort(np.argsort(rank.start - rank.stop, kind="stable")[:SINGLED])
+    kept = np.sort(np.argsort(rank.start - rank.stop, kind="stable")[:most])
     return {
         "start": packed(since(analysis, rank.start[kept]), "f8"),
         "length": packed((rank.stop - rank.start)[kept] / 1e6, "f4"),
@@ -199,19 +202,22 @@ def _zooms(analysis: Analysis) -> list[Figure]:
         start, duration, touched = _of_label(process, step.label, (low, high))
         inside = thinned(start, duration, touched, ZOOM_POINTS // 4)
         pauses = process.pauses
-        shaded = _in_window(process, low, high, 100_000)
+        shaded = _in_window(process, low, high, 100_000, ZOOM_POINTS)
         words = verdict_of(step, analysis.options.long_floor)
+        others = [(p, _in_window(p, low, high)) for p in analysis.processes if p is not process]
+        others = [(other, full) for other, full in others if len(full)]
+        longest_first = sorted(others, key=lambda one: -int(one[0].pauses.length[one[1]].sum()))
         elsewhere = [
             {
                 "name": other.name,
                 "start": packed(since(analysis, other.pauses.start[full]), "f8"),
                 "length": packed(other.pauses.length[full] / 1e6, "f4"),
             }
-            for other in analysis.processes
-            if other is not process
-            for full in [_in_window(other, low, high)]
-            if len(full)
+            for other, full in longest_first[:SHADED]
         ]
+        names = [str(one["name"]) for one in elsewhere]
+        if len(others) > SHADED:
+            names.append(f"{len(others) - SHADED:,} more, which are not drawn")
         found.append(
             {
                 "kind": "zoom",
@@ -219,7 +225,7 @@ def _zooms(analysis: Analysis) -> list[Figure]:
                 "title": f"{step.label} in {process.name}: {step.duration / 1e6:,.1f} ms",
                 "caption": f"At {(step.start - analysis.start) / 1e9:,.3f} s; {step.overlap / 1e6:,.1f} ms "
                 f"of it in passes: {words}. A bar lasts as long as its step. Shaded red: its passes; "
-                f"grey: passes of over 5 ms in {_joined([str(one['name']) for one in elsewhere])}.",
+                f"grey: passes of over 5 ms in {_joined(names)}.",
                 "low": (low - analysis.start) / 1e6,
                 "high": (high - analysis.start) / 1e6,
                 "start": packed(since(analysis, start[inside]), "f8"),
@@ -232,10 +238,15 @@ def _zooms(analysis: Analysis) -> list[Figure]:
     return found
 
 
-def _in_window(process: ProcessReport, low: int, high: int, least: int = 5_000_000) -> Int64:
-    """Passes of at least ``least`` ns that meet a window."""
+def _in_window(
+    process: ProcessReport, low: int, high: int, least: int = 5_000_000, most: int = SHADED_PASSES
+) -> Int64:
+    """Passes of at least ``least`` ns that meet a window: the longest ``most`` of them, in order."""
     pauses = process.pauses
-    return np.flatnonzero((pauses.stop >= low) & (pauses.start <= high) & (pauses.length >= least))
+    found = np.flatnonzero((pauses.stop >= low) & (pauses.start <= high) & (pauses.length >= least))
+    if len(found) > most:
+        found = np.sort(found[np.argpartition(-pauses.length[found], most)[:most]])
+    return found
 
 
 def _joined(names: list[str]) -> str:
