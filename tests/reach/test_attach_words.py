@@ -91,7 +91,7 @@ def test_a_second_detach(tmp_path: Path) -> None:
 #: Each command that takes a pid, as it is typed before one.
 COMMANDS = [
     ("attach", "--yes"), ("detach",), ("freeze",), ("thaw",), ("collect",), ("tune", "700,10,10"),
-    ("policy", "freeze"), ("ping",),
+    ("policy", "freeze"), ("ping",), ("census",), ("why-alive", "x:Y"),
 ]  # fmt: skip
 
 

@@ -33,6 +33,21 @@ def options(function: F) -> F:
     return function
 
 
+def targets(where: "str | None", tree: bool) -> list[asking.Target]:
+    """The processes that the running command means; its errors name it, as it was typed.
+
+    Raises:
+        FrostlineError: as ``asking.targets``.
+    """
+    context = click.get_current_context()
+    typed = [context.info_name]
+    for parameter in context.command.params:
+        value = context.params.get(parameter.name or "")
+        if isinstance(parameter, click.Argument) and parameter.name != "where" and isinstance(value, str):
+            typed.append(value)
+    return asking.targets(where or newest(), tree, " ".join(word for word in typed if word))
+
+
 def ask(
     op: int,
     arguments: tuple[int, ...],
@@ -50,10 +65,7 @@ def ask(
         say: what a "done" means, in words.
         spread: behind the arguments each process gets so much more than the one before it.
     """
-    context = click.get_current_context()
-    typed = (context.info_name, context.params.get("thresholds"), context.params.get("text"))
-    doing = " ".join(str(word) for word in typed if word)
-    found = asking.targets(where or newest(), tree, doing)
+    found = targets(where, tree)
     answers = asking.ask_all(found, op, arguments, seconds, text=text, spread=spread)
     silent = [answer for answer in answers if not answer.done]
     if as_json:

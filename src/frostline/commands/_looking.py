@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from frostline.commands import _control
 from frostline.errors import FrostlineError
 from frostline.reach import asking, looking
 from frostline.reach.looking import Look
@@ -51,7 +52,7 @@ def look(
     text: str, where: str | None, tree: bool, seconds: float, serving: bool, save: Path | None
 ) -> list[Look]:
     """Asks every process meant, says which one is being asked, and keeps the answers where that is wanted."""
-    targets = asking.targets(where, tree)
+    targets = _control.targets(where, tree)
     found: list[Look] = []
     shown = sys.stderr.isatty()
 
