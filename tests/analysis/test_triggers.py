@@ -124,6 +124,25 @@ def test_the_rule_is_read_from_the_counts_at_the_start(
     assert synthetic(tmp_path, hexversion, build, **values) == why
 
 
+def test_the_rate_of_a_process_that_idles_is_not_that_of_its_last_pass(tmp_path: Path) -> None:
+    """One pass in the last minute, of what was allocated in five: an engine core that makes no garbage."""
+    process = Process()
+    process.add_state(0, (0, 0, 0))
+    at = 0
+    for generation in (2, *([0] * 11 + [1]) * 3, 2):
+        at += 10 * MS
+        process.add_pass(at, MS, generation, count0=701, count1=11, count2=11)
+    for generation in ([0] * 10 + [1]) * 2:
+        at += 10 * MS
+        process.add_pass(at, MS, generation, count0=701, count1=11)
+    process.add_pass(at + 300_000 * MS, MS, 0, count0=701)
+    process.write(tmp_path)
+    (one,) = analyse(read_session(tmp_path)).processes
+    assert one.forecast is not None and one.forecast.seconds is not None
+    # 701 allocations in 300 s: the rate, whatever the number of allocations is.
+    assert one.forecast.seconds == pytest.approx(one.forecast.allocations / 701 * 300, rel=0.01)
+
+
 def test_nothing_is_forecast_where_the_counts_cannot_say(tmp_path: Path) -> None:
     process = Process()
     for i in range(5):  # no state of the start, no full pass: total is not known

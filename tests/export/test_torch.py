@@ -201,6 +201,29 @@ def test_a_process_whose_pid_a_device_has_stands_apart(tmp_path: Path) -> None:
     assert (1_000_000_001, "EngineCore dp0 (pid 1)") in names and (1, "python3.11") in names
 
 
+def test_without_a_device_the_operators_of_the_profiled_process_have_the_gaps(tmp_path: Path) -> None:
+    """Torch on the CPU: the worker's own operators are the work, and it may wait for another process."""
+    analysis = session(tmp_path / "s")
+    zero = unix_of(analysis, 0)
+    host = {"cat": "cpu_op", "pid": 5_000, "tid": 5_000}
+    works = [(at, 10, {"name": "aten::mm", **host}) for at in (*range(0, 990, 10), *range(1_310, 1_990, 10))]
+    works.append((0, 2_000, {"cat": "user_annotation", "name": "execute", "pid": 5_000, "tid": 5_000}))
+    source = tmp_path / "t.json"
+    source.write_text(trace(analysis, [], tuple(works)))
+    done = frostline(tmp_path, "export", str(tmp_path / "s"), "--into", str(source))
+    assert done.returncode == 0, done.stderr
+    told = "Between operators of pid 5000: 1 gap, 320 ms; consistent with passes: 1 gap, 320 ms, 100% of"
+    assert f"{told} the time" in done.stdout.splitlines()
+    merged = merge_into(analysis, source, tmp_path / "out.json")
+    (gap,) = merged.devices[0].gaps
+    assert gap.start == zero + 990 * MS and gap.passes[0].startswith("EngineCore dp0 (pid 4711): gen 2")
+    events = json.loads((tmp_path / "out.json").read_text())["traceEvents"]
+    assert [event["pid"] for event in events if event.get("cat") == "frostline_gap"] == [5_000]
+    # With a device in the trace the operators are no gaps of their own: they only launch.
+    source.write_text(trace(analysis, [(0, 990), (1_310, 680)], tuple(works)))
+    assert [one.operators for one in merge_into(analysis, source, tmp_path / "out.json").devices] == [False]
+
+
 def test_what_the_command_says_of_the_gaps(tmp_path: Path) -> None:
     analysis = session(tmp_path / "s")
     source = profiled(analysis).write(tmp_path / "rank0.pt.trace.json.gz")
@@ -214,7 +237,7 @@ def test_what_the_command_says_of_the_gaps(tmp_path: Path) -> None:
     )
     told = "Device 0 (GPU 0): 3 gaps, 960 ms; consistent with passes: 3 gaps, 960 ms, 100% of the time"
     assert told in lines
-    assert "Device 1 (GPU 1): 1 gaps, 400 ms; consistent with passes: 0 gaps, 0 ms, 0% of the time" in lines
+    assert "Device 1 (GPU 1): 1 gap, 400 ms; consistent with passes: 0 gaps, 0 ms, 0% of the time" in lines
     assert any(
         "320 ms at 0.990 s: consistent with EngineCore dp0 (pid 4711): gen 2" in line for line in lines
     )

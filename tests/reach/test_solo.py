@@ -95,13 +95,21 @@ def test_who_waits_for_the_gil_and_who_for_a_cpu() -> None:
         at = i * LOOK
         hot = 100 <= i < 160
         solo.sample(MAIN, at, at if hot else 0 if i < 100 else 160 * LOOK, 0, i)
-        # Woke for a few microseconds at each look; was runnable all the time of it; slept.
-        solo.sample(OTHER, at, 5_000 * i, 0, i)
+        # Worked, and then woke for a few microseconds at each look; was runnable all the time; slept.
+        solo.sample(OTHER, at, min(i, 100) * LOOK // 3 + 5_000 * max(0, i - 100), 0, i)
         solo.sample(IDLE, at, 0, max(0, min(i, 160) - 100) * LOOK, 0)
         solo.sample(IDLE + 1, at, 0, 0, 0)
+        # By a timer of its own, as a loop in C++ does: it woke so before, too, and waits for nobody.
+        solo.sample(IDLE + 2, at, 5_000 * i, 0, i)
+        # Slept on a queue before: that something woke it, and goes on to, is to wait.
+        solo.sample(IDLE + 3, at, 5_000 * max(0, i - 100), 0, max(0, i - 100))
         found += solo.tick(at)
     (one,) = found + solo.finish()
-    assert {waiter.tid: waiter.how for waiter in one.waiters} == {OTHER: "gil", IDLE: "queue"}
+    assert {waiter.tid: waiter.how for waiter in one.waiters} == {
+        OTHER: "gil",
+        IDLE: "queue",
+        IDLE + 3: "gil",
+    }
 
 
 def test_a_thread_that_ends_stays_in_the_windows_that_it_was_in() -> None:

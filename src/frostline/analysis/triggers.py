@@ -176,11 +176,16 @@ def _period(passes: Array, low: int, high: int) -> int:
 
 
 def _seconds(passes: Array, allocations: int) -> float | None:
+    """``allocations`` by the rate since the pass that came before the last minute of them.
+
+    From a pass on, not from the minute's first: what that one counts was allocated before it, which of a
+    process that idles is most of it.
+    """
     stop = int(passes["stop"][-1])
-    recent = passes["start"] >= stop - _RECENT
-    first = int(passes["start"][int(np.argmax(recent))])
-    made = int(np.maximum(passes["count0"][recent], 0).sum())
-    return allocations * (stop - first) / made / 1e9 if made > 0 and stop > first else None
+    first = max(1, int(np.argmax(passes["start"] >= stop - _RECENT)))
+    since = int(passes["stop"][first - 1])
+    made = int(np.maximum(passes["count0"][first:], 0).sum())
+    return allocations * (stop - since) / made / 1e9 if made > 0 and stop > since else None
 
 
 def _called(series: Series, pauses: Pauses, state: State) -> tuple[int, int, int]:

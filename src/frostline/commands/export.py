@@ -94,33 +94,41 @@ def _said(merged: Merged, out: Path) -> Iterator[str]:
     for pid in merged.unrecorded:
         yield f"  pid {pid} was profiled, and this session has no recording of it: its passes are not known"
     if not merged.devices:
-        yield "No device in the trace: no kernel, copy or set, so there are no gaps to explain"
+        yield "No kernel, copy, set or operator in the trace, so there are no gaps to explain"
     for device in merged.devices:
         yield from _gaps(device, merged.start)
 
 
+def _counted(gaps: int) -> str:
+    return f"{gaps:,} gap" if gaps == 1 else f"{gaps:,} gaps"
+
+
 def _gaps(device: DeviceGaps, start: int) -> Iterator[str]:
-    name = f"Device {safe(device.device)}" + (f" ({safe(device.label)})" if device.label else "")
+    if device.operators:
+        # No device is in the trace: torch computed on the CPU, in the process itself.
+        name = f"Between operators of {safe(device.label or f'pid {device.device}')}"
+    else:
+        name = f"Device {safe(device.device)}" + (f" ({safe(device.label)})" if device.label else "")
     if not device.buckets:
         yield f"{name}: no gap"
         return
     pairs = [(bucket.total, bucket.explained_total) for bucket in device.buckets]
     total, held = (sum(numbers) for numbers in zip(*pairs, strict=True))
     yield (
-        f"{name}: {len(device.gaps):,} gaps, {ms(total)}; consistent with passes: "
-        f"{sum(b.explained for b in device.buckets):,} gaps, {ms(held)}, {held / total:.0%} of the time"
+        f"{name}: {_counted(len(device.gaps))}, {ms(total)}; consistent with passes: "
+        f"{_counted(sum(b.explained for b in device.buckets))}, {ms(held)}, {held / total:.0%} of the time"
     )
     for bucket in device.buckets:
         size = f"{ms(bucket.low)} to {ms(bucket.high)}" if bucket.high else f"over {ms(bucket.low)}"
         yield (
-            f"  {size}: {bucket.count:,} gaps, {ms(bucket.total)}; {bucket.explained:,} of them "
-            f"({ms(bucket.explained_total)}) are consistent with a pass"
+            f"  {size}: {_counted(bucket.count)}, {ms(bucket.total)}; {bucket.explained:,} of them "
+            f"({ms(bucket.explained_total)}) consistent with a pass"
         )
     for one in device.found:
         count = int((one.by >= 0).sum())
         yield (
-            f"  {safe(one.name)}: {count:,} gaps; its passes cover {ms(one.covered)} of the gaps, as much by "
-            f"chance in {one.by_chance:.1%} of 1,000 shifts"
+            f"  {safe(one.name)}: {_counted(count)}; its passes cover {ms(one.covered)} of the gaps, as much "
+            f"by chance in {one.by_chance:.1%} of 1,000 shifts"
         )
     longest = sorted(device.gaps, key=lambda gap: -gap.length)[:LONGEST]
     yield f"  the longest{f' {len(longest)}' if len(longest) > 1 else ''}, since the trace's first slice:"

@@ -29,6 +29,8 @@ from frostline.recording.layout import Int64
 CHUNK = 4 * 1024 * 1024
 #: Categories of events during which a device works.
 DEVICE = frozenset(("kernel", "gpu_memcpy", "gpu_memset"))
+#: Of a trace without a device: the calls of a process's operators stand for it.
+OPERATOR = "cpu_op"
 #: Categories that only a traced process has.
 _HOST = frozenset(("cpu_op", "cuda_runtime", "cuda_driver", "python_function", "user_annotation"))
 #: Torch's own slice for a pass (``record_python_gc_info``).
@@ -77,6 +79,13 @@ class Trace:
     passes: dict[int, Intervals] = field(default_factory=dict)
     #: Pids of the processes that were profiled.
     hosts: set[int] = field(default_factory=set)
+    #: Pid -> when its operators ran.
+    operators: dict[int, Intervals] = field(default_factory=dict)
+
+    def workers(self) -> dict[str, Intervals]:
+        """Whose work can have gaps: the devices, or in a trace without one the processes that were
+        profiled, by their operators: with torch on the CPU they are what computes."""
+        return self.devices or {str(pid): works for pid, works in self.operators.items()}
 
 
 @contextmanager
@@ -191,6 +200,10 @@ def _take(text: _Text, found: Trace) -> None:
         elif isinstance(pid, int):
             if category in _HOST:
                 found.hosts.add(pid)
+            if category == OPERATOR:
+                if pid not in found.operators:
+                    found.operators[pid] = Intervals()
+                found.operators[pid].add(start, stop)
             if event.get("name") == TORCH_PASS:
                 found.passes.setdefault(pid, Intervals()).add(start, stop)
     found.low, found.high = low, high

@@ -50,11 +50,16 @@ class Gap:
 
 @dataclass(frozen=True)
 class DeviceGaps:
-    """Gaps of one device (a pid of the trace), with what is consistent with them."""
+    """Gaps of one device (a pid of the trace), with what is consistent with them.
+
+    In a trace without a device these are times in which a profiled process ran no operator.
+    """
 
     device: str
-    #: What the trace calls it, such as ``GPU 0``; may be empty.
+    #: What the trace calls it, such as ``GPU 0``, or the session, of a process; may be empty.
     label: str
+    #: It is a process, by its operators, for want of a device.
+    operators: bool
     buckets: tuple[Bucket, ...]
     found: tuple[Found, ...]
     #: In order of time.
@@ -199,10 +204,15 @@ def _candidates(analysis: Analysis, known: Trace, ours: Clock) -> list[tuple[Can
 
 
 def _devices(analysis: Analysis, known: Trace, ours: Clock, least: int) -> tuple[DeviceGaps, ...]:
-    """Every device of the trace: when none of its kernels and copies ran, and which passes lie there."""
+    """Every device of the trace: when none of its kernels and copies ran, and which passes lie there.
+
+    Of a trace without a device every profiled process: when none of its operators did.
+    """
     candidates = _candidates(analysis, known, ours)
     found = []
-    for device, works in sorted(known.devices.items()):
+    names = {str(process.pid): process.name for process in analysis.processes}
+    labels = known.labels if known.devices else names
+    for device, works in sorted(known.workers().items()):
         busy = union(*works.since(known.base))
         start, stop = gaps_between(busy, least)
         window = (int(busy.start[0]), int(busy.stop[-1]))
@@ -217,8 +227,8 @@ def _devices(analysis: Analysis, known: Trace, ours: Clock, least: int) -> tuple
             for begins, ends, texts in zip(start.tolist(), stop.tolist(), words, strict=True)
         )
         rows = buckets(start, stop, [one for one, _, _ in hits])
-        label = known.labels.get(device, "")
-        found.append(DeviceGaps(device, label, rows, tuple(one for one, _, _ in hits), gaps))
+        label, explaining = labels.get(device, ""), tuple(one for one, _, _ in hits)
+        found.append(DeviceGaps(device, label, not known.devices, rows, explaining, gaps))
     return tuple(found)
 
 
@@ -246,7 +256,7 @@ def _gap_events(device: DeviceGaps, known: Trace) -> Iterator[str]:
     """A thread below the device: each gap, and what is consistent with it."""
     if not device.gaps:
         return
-    pid = known.pids[device.device]
+    pid = int(device.device) if device.operators else known.pids[device.device]
     yield metadata("thread_name", pid, GAP_THREAD, "gaps, found by Frostline")
     shown = sorted(sorted(device.gaps, key=lambda gap: -gap.length)[:MOST_GAPS], key=lambda gap: gap.start)
     for gap in shown:

@@ -27,16 +27,18 @@ if TYPE_CHECKING:
 
 
 def _kinds() -> "tuple[type, ...]":
-    """The types of cells, frames, tracebacks, generators, and what a class's ``__dict__`` is got by."""
+    """The types of cells, frames, tracebacks, generators, and what a class's ``__dict__`` is got by.
 
-    def outer() -> "Iterator[object]":
-        yield lambda: outer
+    Leaves no cycle: in a process that is asked for its cycles it would be among them.
+    """
 
-    made = outer()
+    def outer(value: object) -> "Iterator[object]":
+        yield lambda: value
+
+    made = outer(None)
     inner = next(made)
     assert isinstance(inner, FunctionType) and inner.__closure__
     cell, frame, generator = type(inner.__closure__[0]), type(sys._getframe()), type(made)
-    del made
     try:
         raise ZeroDivisionError
     except ZeroDivisionError as error:
@@ -45,10 +47,7 @@ def _kinds() -> "tuple[type, ...]":
     async def asynchronous() -> "object":
         yield None
 
-    class _Plain:
-        pass
-
-    return cell, frame, traceback, generator, type(asynchronous()), type(_Plain.__dict__["__dict__"])
+    return cell, frame, traceback, generator, type(asynchronous()), type(vars(type)["__dict__"])
 
 
 Cell, Frame, Traceback, Generator, AsyncGenerator, GetSet = _kinds()

@@ -13,6 +13,10 @@ import sys
 from frostline.heap import edges
 from frostline.probe.kinds import ModuleType
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
 #: Steps back at most, and objects in one layer.
 DEPTH = 8
 WIDTH = 5_000
@@ -57,7 +61,7 @@ def way(target: object) -> str:
                     break
             if len(layer) >= WIDTH:
                 break
-        del found
+        del found, one  # which may be our own frame
         if not layer:
             return "held from C, from a frozen object, or by nothing that the collector tracks"
     return f"no way of {DEPTH} steps from a module or a thread's frame"
@@ -74,8 +78,15 @@ def _module_dicts() -> "dict[int, str]":
 
 def _frames_holding(one: object) -> str:
     """The running function of any thread that has it in a variable, as ``name (file:line)``."""
-    for frame in list(sys._current_frames().values()):
-        at = frame
+    # Our own frame is among them, and in a variable of its own it would be a cycle that keeps all it holds:
+    # the next look at this process would find it. What called us holds no way back to us.
+    tops = {id(top): top for top in sys._current_frames().values()}
+    own = tops.pop(id(sys._getframe()), None)
+    if own is not None and own.f_back is not None:
+        tops[0] = own.f_back
+    del own
+    at: FrameType | None
+    for at in tops.values():
         while at is not None:
             # What a module's own frame has is in the module, and is found as that.
             if at.f_code.co_name != "<module>" and not at.f_code.co_filename.startswith(_OURS):
@@ -83,7 +94,7 @@ def _frames_holding(one: object) -> str:
                     if value is one:
                         where = edges.place(at.f_code, at.f_lineno or 0)
                         return f"{at.f_code.co_name} ({where}) variable {name}"
-            at = at.f_back  # type: ignore[assignment]
+            at = at.f_back
     return ""
 
 

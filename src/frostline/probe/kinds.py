@@ -22,12 +22,9 @@ else:
     async def _coroutine():
         pass
 
-    class _Class:
-        def method(self):
-            pass
-
     FunctionType = type(_coroutine)
-    MethodType = type(_Class().method)
+    # No class is made for it: that would be a cycle, garbage in every process that is recorded.
+    MethodType = type(_coroutine.__get__(sys))
     CodeType = type(_coroutine.__code__)
     BuiltinFunctionType = type(len)
     MethodDescriptorType = type(list.append)
@@ -37,7 +34,7 @@ else:
     _made = _coroutine()
     CoroutineType = type(_made)
     _made.close()
-    del _made, _coroutine, _Class
+    del _made, _coroutine
 
 
 def of_functools(raw: object, name: str) -> bool:
