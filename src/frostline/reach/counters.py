@@ -20,6 +20,9 @@ from typing import NamedTuple
 from frostline import format as layout
 from frostline.reach import elf, permission
 
+#: Threshold 2 that no count reaches: `idle` and `sync` hold full passes back by it.
+_NEVER = 2**31 - 1
+
 
 class Layout(NamedTuple):
     """Bytes from the first generation to what stands behind them."""
@@ -164,6 +167,8 @@ def in_words(pid: int, hexversion: int, build: int) -> str:
         memory.close()
     if found is None:
         return "a pass is running"
+    if found.thresholds[2] >= _NEVER:
+        return "none comes by itself: threshold 2 is as high as it goes"
     if not found.total:
         return f"{found.pending:,} survivors, no full pass yet"
     return (
