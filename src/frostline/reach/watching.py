@@ -21,7 +21,9 @@ SHORTEST, LONGEST = 1_000_000, 100_000_000
 #: Until something is known of its passes.
 _FIRST = 20_000_000
 #: gen-1 passes before the full one from which on each young pass is waited for.
-_NEAR = 3
+_NEAR = 2
+#: ns between two looks while a pass runs, at most.
+_INSIDE = 16_000_000
 #: A fiftieth of a core; and ns that it may be ahead of that: near a full pass there is much to look at.
 _SHARE, _AHEAD = 50, 2_000_000_000
 #: Two files of this size are kept of one run: 600,000 readings.
@@ -49,14 +51,14 @@ class Wanted(NamedTuple):
 class _Watched:
     """One program of one process."""
 
-    __slots__ = ("due", "each", "gap", "last", "memory", "tries", "wanted", "why")
+    __slots__ = ("due", "each", "gap", "inside", "last", "memory", "tries", "wanted", "why")
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
         self.memory: Memory | None = None
         self.tries = 0
         self.why = ""
-        self.due = 0
+        self.due = self.inside = 0
         self.last: Counters | None = None
         #: What a gen-1 pass leaves, and ns from one to the next; 0 while unknown.
         self.each = 0.0
@@ -105,8 +107,10 @@ class Watch:
         self._session = session
         self._wanted: list[Wanted] = []
         self._watched: dict[Wanted, _Watched] = {}
-        self._wake = threading.Event()
-        self._ending = False
+        # Taken by the thread with a time limit, which costs less than an event; given back to wake it.
+        self._wake = threading.Lock()
+        self._wake.acquire()
+        self._new = self._ending = False
         self._thread: threading.Thread | None = None
         self._buffer = bytearray()
         self._written = 0
@@ -124,7 +128,8 @@ class Watch:
         if self._thread is None and wanted:
             self._thread = threading.Thread(target=self._run, name="counters", daemon=True)
             self._thread.start()
-        self._wake.set()
+        self._new = True
+        self._rouse()
 
     def as_json(self) -> dict[str, Any]:
         """The entry in helper-*.json."""
@@ -136,9 +141,13 @@ class Watch:
     def stop(self) -> None:
         """Writes what is left."""
         self._ending = True
-        self._wake.set()
+        self._rouse()
         if self._thread is not None:
             self._thread.join(1.0)
+
+    def _rouse(self) -> None:
+        with contextlib.suppress(RuntimeError):  # it is awake
+            self._wake.release()
 
     # --- in the thread ----------------------------------------------------------------
     def _run(self) -> None:
@@ -148,7 +157,7 @@ class Watch:
                 due = self._round()
                 now = time.monotonic_ns()
                 over = _SHARE * time.thread_time_ns() - (now - begun) - _AHEAD
-                self._wake.wait(max(due - now, over, SHORTEST) / 1e9)
+                self._wake.acquire(timeout=max(due - now, over, SHORTEST) / 1e9)
         except Exception as error:
             # Nobody depends on it: forecasts rest on the record alone then.
             self.refused[0] = f"the reader failed: {type(error).__name__}: {error}"
@@ -159,8 +168,8 @@ class Watch:
 
     def _round(self) -> int:
         """Looks at everyone who is due; returns when the next is, monotonic ns."""
-        if self._wake.is_set():
-            self._wake.clear()
+        if self._new:
+            self._new = False
             self._renew()
         now = time.monotonic_ns()
         for one in self._watched.values():
@@ -203,9 +212,11 @@ class Watch:
                 one.memory = None
             return
         one.tries = 0
-        if found is None:
-            one.due = now + SHORTEST  # inside a pass
+        if found is None:  # inside a pass: a young one is short, a full one may be long
+            one.inside = min(2 * one.inside or SHORTEST, _INSIDE)
+            one.due = now + one.inside
             return
+        one.inside = 0
         if one.learn(found):
             self._keep(one.wanted, found)
         one.due = time.monotonic_ns() + pause(found, one.each, one.gap)
