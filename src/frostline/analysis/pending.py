@@ -29,6 +29,9 @@ from frostline.recording.layout import Array, Int64
 _UNKNOWN = -1
 #: Weight of what was known before at each new reading, and at each full pass or pass that was not full.
 _KEEP_READING, _KEEP_RULE = 0.9, 0.3
+#: Quarters that are taken to be there where threshold 2 let a full pass by at once, and the estimate says
+#: less than one. With just one, a heap that grows would have the next called too late each time.
+_ENOUGH = 1.5
 #: Of the errors so far.
 _KEEP_ERROR = 0.8
 #: A pass that took this many times the mean of those before was preempted.
@@ -257,7 +260,7 @@ class _Walk:
                 pending = min(pending, quarter * count / (count - 0.5)) if count else pending
                 self._teach(since, at, max(1.0, pending - value), _KEEP_RULE)
         elif not self.by_quarter[at] and not exactly and quarter > 0 and 0 <= pending < quarter:
-            pending = float(quarter)  # it started, so it was enough
+            pending = _ENOUGH * quarter  # it started, so it was enough, and nobody knows by how much
             if value >= 0:
                 self._teach(since, at, max(1.0, pending - value), _KEEP_RULE)
         if count and pending > 0:
