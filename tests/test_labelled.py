@@ -40,11 +40,13 @@ def test_simulated_servers(tmp_path: Path) -> None:
 
 def test_requests_of_simulated_servers(tmp_path: Path) -> None:
     """Coroutines: their own process's passes overlapped them, another's they are consistent with."""
-    said = [one for labelled in requests.sessions(tmp_path, 7, 2, 12) for one in judged(labelled)]
-    assert len(said) >= 20
-    assert not words(said)
+    said = [one for labelled in requests.sessions(tmp_path, 7, 4, 12) for one in judged(labelled)]
+    assert len(said) >= 40
+    found = score(said)
+    assert found.precision.value >= 0.95 and found.recall.value >= 0.9, words(said)
     assert {one.text for one in said if one.word == OWN} == {"overlapped by the collector"}
-    assert {one.word for one in said if one.stall.culprit == 1001} == {OTHER}
+    unclear = [one.text for one in said if one.stall.culprit and not one.named]
+    assert all(text.startswith("cannot tell: a pass in ") for text in unclear)
 
 
 def test_a_real_server(tmp_path: Path) -> None:

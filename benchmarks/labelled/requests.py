@@ -1,8 +1,9 @@
 """Simulated servers whose work is requests: coroutines of a front end, many in flight at once.
 
 An engine core takes steps; each request needs some of them, and waits for all that holds a step up. The
-front end passes on what the engine has, unless it stands still itself. A stall counts if a request was in
-flight in nearly all of it; the one that overlaps it most is looked at.
+front end passes on what the engine has, unless it stands still itself. Or it has several engine cores,
+each with requests of its own. A stall counts if a request was in flight in nearly all of it; the one that
+overlaps it most is looked at.
 """
 
 from __future__ import annotations
@@ -112,12 +113,59 @@ def simulate(seed: int, faults: int) -> tuple[list[Process], list[Stall]]:
     return [front, engine, *others], stalls
 
 
+def routed(seed: int, faults: int) -> tuple[list[Process], list[Stall]]:
+    """One front end before several engine cores: each request waits for one of them, the others go on."""
+    chance = random.Random(seed)
+    front = Process(pid=1000, opened=OPENED)
+    front.add_identity("APIServer")
+    engines = [Process(pid=1001 + n, opened=OPENED) for n in range(chance.choice((2, 3, 4)))]
+    others = [Process(pid=1101 + n, opened=OPENED) for n in range(chance.choice((0, 1)))]
+    made: list[tuple[int, bool, int, int]] = []
+    at = 3_000 * MS
+    for _ in range(faults):
+        at += chance.randrange(*APART)
+        took = int(chance.uniform(600, 1_500) * MS)
+        made.append((chance.randrange(len(engines)), chance.random() < 0.5, at, at + took))
+        at += took
+    length = at + 4_000 * MS
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for number, engine in enumerate(engines):
+        engine.add_identity("EngineCore", number)
+        arrivals, come = [], 0
+        while come < length:
+            come += int(chance.expovariate(15 / 1e9))
+            arrivals.append((come, chance.randint(10, 30)))
+        server = _Server(arrivals, [(a, b) for who, _, a, b in made if who == number], [])
+        for start, stop in server.run(chance, length):
+            engine.add_span("engine step", start, stop - start)
+        spans[number] = server.spans
+    for start, stop in sorted(span for each in spans.values() for span in each):
+        front.add_span("request", start, stop - start, kind=fmt.SPAN_ASYNC, thread=1)
+    for other in others:
+        bystander(other, chance, length, chance.uniform(0.05, 0.3), chance.uniform(200, 900))
+    stalls = []
+    for who, collector, start, stop in made:
+        engine = engines[who]
+        if collector:
+            engine.add_pass(start, stop - start)
+        # One that was in flight on this engine; it ended soon after.
+        if max((min(b, stop) - max(a, start) for a, b in spans[who]), default=0) < 0.9 * (stop - start):
+            continue
+        words = "routed requests: " + (
+            "pass of one engine core" if collector else "one stands still, no pass"
+        )
+        beside = () if collector else tuple(o.pid for o in others if covers(o, OPENED + start, stop - start))
+        begin, end = OPENED + start, OPENED + stop
+        stalls.append(Stall(words, front.pid, "request", begin, end, engine.pid if collector else 0, beside))
+    return [front, *engines, *others], stalls
+
+
 def sessions(folder: Path, seed: int, many: int, faults: int) -> Iterator[Labelled]:
     """``many`` simulated servers of ``faults`` stalls each, written below ``folder``."""
     for number in range(many):
         place = folder / f"requests-{number}"
         place.mkdir(parents=True)
-        processes, stalls = simulate(1000 * seed + number, faults)
+        processes, stalls = (routed if number % 2 else simulate)(1000 * seed + number, faults)
         for one in processes:
             one.passes.sort(key=lambda record: record["start"])
             one.write(place)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frostline.analysis import Analysis, analyse
-from frostline.analysis.elsewhere import LEVEL, SLACKS, by_chance, covered_by, fitting, off_path
+from frostline.analysis.elsewhere import LEVEL, SLACKS, by_chance, covered_by, fitting, off_path, unfelt
 from frostline.analysis.intervals import Union, union
 from frostline.recording import read_session
 from tests.synthetic import MS, Process
@@ -131,6 +131,38 @@ def test_who_goes_on_during_a_pass_does_not_wait_for_it() -> None:
         for a, b in zip(start.tolist(), stop.tolist(), strict=True)
     ]
     assert off_path(*arrays(waited), beside, 20 * MS, window) == 0.0
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_of_many_in_flight_some_feel_every_pass_that_they_wait_for(waits: bool) -> None:
+    """Three servers behind one front end: during a pass of one of them the others' requests go on."""
+    chance = random.Random(5)
+    length = 60_000 * MS
+    collected = sorted(chance.randrange(length) for _ in range(12))
+    spans: Pairs = []
+    for server in range(3):
+        at = 0
+        while at < length:
+            took = 20 * MS
+            inside = [a for a in collected if a < at + took and at < a + 400 * MS]
+            if inside and server == 0 and waits:
+                took += inside[0] + 400 * MS - max(at, inside[0])
+            elif chance.random() < 0.02:
+                took += 300 * MS
+            spans.append((at, at + took))
+            at += took + 5 * MS
+    slow = [span for span in spans if span[1] - span[0] > 100 * MS]
+    start, stop = arrays(spans)
+    share = unfelt(
+        *arrays(slow),
+        np.full(len(slow), 20 * MS),
+        joined([(a, a + 400 * MS) for a in collected]),
+        100 * MS,
+        (np.sort(start), np.sort(stop)),
+        (0, length),
+    )
+    assert share is not None
+    assert share < 0.1 if waits else share > 0.5
 
 
 def session(tmp_path: Path, *processes: Process) -> Analysis:

@@ -9,8 +9,10 @@ process with many passes overlaps slow steps by chance, too. So a pass elsewhere
 2. more steps fit than by chance: at most 5 % of the circular shifts of the passes do as well, over all
    processes that are tried (Holm 1979);
 3. of those that fit, at most 5 % are expected to do so by chance. That is what the shifts fit on
-   average, times the share of the passes that were not on this process's path: those in which a step
-   of the same label began *and* ended, which could not be if it had waited.
+   average, times the share of the passes that were not on this process's path. That is the smaller of
+   two: of the passes in which a step of the same label began *and* ended, which could not be if it had
+   waited (``off_path``); and, where many are in flight and only some wait for that process, of the
+   passes that made no step slow although some were in flight (``unfelt``).
 
 A narrower fit, less than SLACKS of the excess uncovered, is met by chance less often, but not by every
 step that waited. So 2 takes of each shift, as of what was seen, the fit by which it does best (the smallest
@@ -42,6 +44,10 @@ LEVEL = 0.05
 SHIFTS, TRIED = 500, 200
 #: Long passes that are asked whether the process went on in them.
 ASKED = 1_000
+#: Steps of a label run in parallel where more than this share begins before an earlier one has ended.
+PARALLEL = 0.1
+#: Of ``unfelt``: slow steps that are looked at, and how often the passes are put elsewhere.
+FEW, ROUNDS = 2_000, 40
 #: Where a pass put anywhere is gone through less often than this, nobody can tell whether it is off the path.
 POWER = 0.05
 #: Where at least this share of the passes is off the path, one that fits is taken to be chance.
@@ -157,6 +163,59 @@ def _gone_through(start: Int64, stop: Int64, begins: Int64, ends: Int64) -> floa
     return float(through / len(begins))
 
 
+def unfelt(
+    start: Int64,
+    stop: Int64,
+    baseline: Int64,
+    passes: Union,
+    long: int,
+    running: tuple[Int64, Int64],
+    window: tuple[int, int],
+    seed: int = 0,
+) -> float | None:
+    """The same share by the passes that no slow step fits, from 0 to 1; None if nobody can tell.
+
+    Of passes that the steps wait for there are none, of others as many as where they are put elsewhere.
+
+    Args:
+        start: where slow steps of one label begin; ``stop`` and ``baseline``: as in ``by_chance``.
+        running: when all steps of the label begin, and when they end, each in rising order; passes that
+            begin while none runs say nothing.
+    """
+    which = (passes.stop - passes.start >= long) & (passes.start >= window[0]) & (passes.stop <= window[1])
+    begins, ends = passes.start[which][:ASKED], passes.stop[which][:ASKED]
+    tried = np.unique(np.linspace(0, len(start) - 1, min(len(start), FEW)).astype(np.int64))
+    slow = start[tried], stop[tried], baseline[tried]
+    felt = _felt(*slow, begins, ends, running)
+    if felt is None:
+        return None
+    length = window[1] - window[0]
+    usual = []
+    for by in np.random.default_rng(seed).integers(0, length, ROUNDS).tolist():
+        moved = (begins - window[0] + by) % length + window[0]
+        order = np.argsort(moved)
+        one = _felt(*slow, moved[order], (moved + ends - begins)[order], running)
+        usual += [] if one is None else [one]
+    chance = float(np.mean(usual)) if usual else 1.0
+    return min(1.0, (1 - felt) / (1 - chance)) if chance < 1 - POWER else None
+
+
+def _felt(
+    start: Int64, stop: Int64, baseline: Int64, begins: Int64, ends: Int64, running: tuple[Int64, Int64]
+) -> float | None:
+    """The share of the passes, of those that begin while a step runs, that a slow step fits."""
+    busy = np.searchsorted(running[0], begins, "right") > np.searchsorted(running[1], begins, "right")
+    begins, ends = begins[busy], ends[busy]
+    if not len(begins):
+        return None
+    # To which pass a step belongs: the last that had ended with it.
+    last = np.searchsorted(ends, stop + EARLY, "right") - 1
+    at = np.maximum(last, 0)
+    covered = np.where(last >= 0, ends[at] - np.maximum(begins[at], start), 0)
+    fits = fitting(stop - start - baseline, covered, SLACKS[0])
+    return float(len(np.unique(last[fits])) / len(begins))
+
+
 def of_collector(pauses: Pauses) -> Union:
     """When a process stood still for its collector: pauses that are another tool's callback are left out."""
     others = 2 * pauses.others > pauses.length
@@ -211,11 +270,18 @@ def _of_label(
     if not tried:
         return who[0], who[1]
     all_start, all_stop = _spans(series, label)
-    window = (int(all_start[0]), int(all_stop.max()))
+    ended = np.sort(all_stop)
+    window = (int(all_start[0]), int(ended[-1]))
+    earlier = np.maximum.accumulate(all_stop)[:-1]
+    parallel = int(np.count_nonzero(all_start[1:] < earlier)) > PARALLEL * len(earlier)
     chances = [by_chance(start, stop, baseline, passes, window) for _, passes, _, _ in tried]
     certain = _holm([one.by_chance for one in chances])
     for (index, passes, fits, covered), chance, sure in zip(tried, chances, certain, strict=True):
-        off = off_path(all_start, all_stop, passes, bar, window)
+        # Of steps in parallel one may go on while another waits.
+        off = None if parallel else off_path(all_start, all_stop, passes, bar, window)
+        if off is None or off > 0:
+            other = unfelt(start, stop, baseline, passes, bar, (all_start, ended), window)
+            off = other if off is None else off if other is None else min(off, other)
         nothing = np.zeros(len(which), bool)
         named = _believed(chance, 1.0 if off is None else off) if sure else nothing
         perhaps = fits if off is None or off < INNOCENT else nothing
