@@ -50,6 +50,22 @@ def test_a_script_has_no_url_to_ask(tmp_path: Path, command: list[str], spans: b
     assert ("frostline.startup_complete()" in first.text) is (when == "--ready-after 1s")
 
 
+def test_who_was_started_by_another_command_is_told_that_one_too(tmp_path: Path) -> None:
+    """A front end and its workers are two commands (Dynamo): the one does not reach the other."""
+    worker, front = static_heap(), static_heap()
+    front.pid = 5000
+    worker.add_pass(4 * S, 200 * MS)  # which makes it the first
+    write_run(tmp_path, ["front", "--port", "8000"], pid=5000)
+    for process in (worker, front):
+        process.write(tmp_path)
+    write_run(tmp_path, ["worker"], pid=4711)
+    found = [one for one in analyse(read_session(tmp_path)).advice if "--policy" in one.command]
+    assert [one.command.rpartition(" -- ")[2] for one in found] == ["worker", "front --port 8000"]
+    assert found[1].text.startswith("the same for python (pid 5000)")
+    policies = {one.command.split()[3] for one in found}
+    assert len(policies) == 1
+
+
 @pytest.mark.parametrize("module", ["uvicorn.protocols.http.h11_impl", "vllm.v1.engine.core", "mine.core"])
 def test_where_an_integration_tells_the_boundary_no_url_is_asked_for(tmp_path: Path, module: str) -> None:
     process = static_heap(spans=True)

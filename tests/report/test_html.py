@@ -104,10 +104,16 @@ def test_a_slow_step_is_drawn_red_and_its_second_shaded(tmp_path: Path) -> None:
     drawn = figures(server(tmp_path))
     steps = next(figure for figure in drawn if figure["kind"] == "steps")
     assert sorted(unpack(steps["length"])[unpack(steps["touched"]) == 1]) == [85, 85, 85]
+    assert not steps["uneven"] and "logarithmic" not in steps["caption"]
     zoom = next(figure for figure in drawn if figure["kind"] == "zoom")
     assert list(unpack(zoom["pauseLength"])) == [80, 80]  # half a second apart: both are in the second
     inside = unpack(zoom["start"])
     assert zoom["low"] < inside.min() and inside.max() < zoom["high"]
+
+
+def test_steps_of_which_one_dwarfs_the_rest_have_a_logarithmic_scale(tmp_path: Path) -> None:
+    steps = next(f for f in figures(server(tmp_path, longest=2_000)) if f["kind"] == "steps")
+    assert steps["uneven"] and steps["caption"].endswith("The scale is logarithmic.")
 
 
 def test_an_empty_session_has_a_page(tmp_path: Path) -> None:

@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 
 from frostline import format as fmt
 from frostline.analysis import Analysis, analyse
+from frostline.analysis.triggers import Forecast
 from frostline.recording import read_session
 from frostline.report import Block, Line, Table, plain, report, sidebyside, write
 from frostline.report.safe import cell, safe
+from frostline.report.words import forecast_words
 from tests.synthetic import MS, Process, write_helper, write_run
 
 EVIL = "\x1b]0;owned\x07\x1b[31m[bold red]x[/]\r\n\u202etxt"
@@ -42,6 +44,56 @@ def server(folder: Path, longest: int = 80, role: str = "EngineCore", frozen: bo
     process.write(folder)
     write_run(folder, ["uvicorn", "app:app"])
     return analyse(read_session(folder))
+
+
+def test_short_processes_that_did_nothing_have_one_line(tmp_path: Path) -> None:
+    """vLLM starts ten interpreters that try an import: its own rows were lost among theirs."""
+    server(tmp_path)
+    for i in range(4):
+        one = Process(pid=5000 + i)
+        one.add_identity("probe", -1)
+        one.add_state(0, (1, 0, 0))
+        one.add_pass(100 * MS, 2 * MS, 0)
+        one.add_state(300 * MS, (2, 0, 0), closing=True)
+        one.write(tmp_path)
+    text = "\n".join(plain(report(analyse(read_session(tmp_path)))))
+    assert "pid 500" not in text and "5 processes recorded" in text
+    assert "and 4 short ones without a span (probe): none lived for 2 s, 4 passes, 8 ms in all" in text
+    # One that stopped for long is no helper to leave out; and two are few enough to be listed.
+    one = Process(pid=5000)
+    one.add_pass(100 * MS, 30 * MS, 2)
+    one.write(tmp_path)
+    text = "\n".join(plain(report(analyse(read_session(tmp_path)))))
+    assert "(pid 5000)" in text and "and 3 short ones" in text
+    (one.pid, one.passes) = (5001, one.passes)
+    one.write(tmp_path)
+    text = "\n".join(plain(report(analyse(read_session(tmp_path)))))
+    assert "(pid 5003)" in text and "short ones" not in text
+
+
+def test_missed_processes_of_one_command_and_reason_are_one_row(tmp_path: Path) -> None:
+    server(tmp_path)
+    argv = ["python", "-c", "pass"]
+    one = {"python": True, "argv": argv, "missed": "sitecustomize", "detail": "/srv"}
+    missed = [{"pid": 6000 + i, **one} for i in range(3)]
+    write_helper(tmp_path, missed)
+    lines = list(plain(report(analyse(read_session(tmp_path)))))
+    rows = [line for line in lines if "sitecustomize" in line]
+    assert len(rows) == 1 and "and 2 more" in rows[0]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rule", "words"),
+    [
+        (2.84, "threshold 2", "2.8 s at the recent rate; it waits for threshold 2"),
+        (11_321.0, "quarter rule", "189 min at the recent rate; it waits for the quarter rule"),
+        (90_000.0, "quarter rule", "25 h at the recent rate; it waits for the quarter rule"),
+        (None, "threshold 2", "allocations; it waits for threshold 2"),
+    ],
+)
+def test_when_the_next_full_pass_comes_in_words(seconds: float | None, rule: str, words: str) -> None:
+    forecast = Forecast(93_926, seconds, rule, None, 0, 0, 0, 0)
+    assert forecast_words(forecast).endswith(words)
 
 
 def test_the_verdict_comes_first_and_the_rest_in_its_order(tmp_path: Path) -> None:

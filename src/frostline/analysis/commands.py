@@ -9,6 +9,7 @@ from frostline import format as fmt
 from frostline.analysis.choice import RARE, THRESHOLDS, base
 from frostline.analysis.model import Advice, ProcessReport
 from frostline.analysis.serving import SUPERVISOR
+from frostline.analysis.verdict import some
 
 #: What a process wraps of servers whose integration tells the boundary, where a policy is in force.
 INTEGRATED = ("uvicorn.", "hypercorn.", "gunicorn.", "celery.", "vllm.", "sglang.", "dynamo.")
@@ -43,6 +44,23 @@ def run(process: ProcessReport, policy: str, came: str) -> str:
     """Its command under a policy. ``came``: the option by which READY was told, empty if by none."""
     when = "" if policy.startswith(("prefork", "tune:")) else when_ready(process, came)
     return f"{_RUN}{policy}{when} -- {command(process)}"
+
+
+def elsewhere(most: ProcessReport, gaining: Iterable[ProcessReport], policy: str, came: str) -> list[Advice]:
+    """The same policy for what else gains and was started by a ``frostline run`` of its own (a front end
+    and its workers): the command for ``most`` does not reach it.
+    """
+    found: dict[tuple[str, ...], list[ProcessReport]] = {}
+    for process in gaining:
+        if process.launched and process.launched != most.launched:
+            found.setdefault(process.launched, []).append(process)
+    return [
+        Advice(
+            f"the same for {some([p.name for p in mine])}: another command started it",
+            run(mine[0], policy, came),
+        )
+        for mine in found.values()
+    ]
 
 
 def policy_text(kind: str, thresholds: tuple[int, int, int], keeps: str = "freeze") -> str:
@@ -100,8 +118,10 @@ def one_at_a_time(found: list[Advice]) -> list[Advice]:
     """One policy to run, not two that exclude each other: what comes after the first is for later."""
     kept: list[Advice] = []
     first = ""
+    targets: set[str] = set()
     for advice in found:
         policy = advice.command.removeprefix(_RUN).partition(" ")[0]
+        target = advice.command.partition(" -- ")[2]
         if not advice.command.startswith(_RUN):
             kept.append(advice)
         elif not first:
@@ -113,5 +133,8 @@ def one_at_a_time(found: list[Advice]) -> list[Advice]:
             text = f"{advice.text}. One at a time: first {first}, then {policy} if it is still needed"
             kept.append(Advice(text, "", advice.saving, advice.how))
         else:
-            kept.append(Advice(advice.text, "", advice.saving, advice.how))
+            # Again only what the first one does not start.
+            again = "" if target in targets else advice.command
+            kept.append(Advice(advice.text, again, advice.saving, advice.how))
+        targets.add(target)
     return kept

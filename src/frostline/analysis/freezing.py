@@ -16,7 +16,7 @@ from frostline.analysis.choice import (
     choose,
     rounded,
 )
-from frostline.analysis.commands import is_script, policy_text, run
+from frostline.analysis.commands import elsewhere, is_script, policy_text, run
 from frostline.analysis.frozen import ASKED
 from frostline.analysis.held import SHARE
 from frostline.analysis.lasting import again, inherits, now, thawed
@@ -180,7 +180,8 @@ def freeze(
     if unfrozen and never and not never.startswith("--ready-after"):
         command = ""
     if not at_once or unfrozen:
-        return [Advice(text, command, automatic or explicit, how)]
+        more = elsewhere(most, (g.process for g in gains), policy, came) if command else []
+        return [Advice(text, command, automatic or explicit, how), *more]
     return [Advice(text, at_once, automatic or explicit, how), Advice(again(most), command)]
 
 

@@ -11,6 +11,8 @@ from frostline.report.words import seconds
 
 #: Processes shown, those with most long pauses first; ``--json`` has them all.
 SHOWN = 12
+#: ns: an hour is not told from less than this.
+LEAST = 1_000_000_000
 #: ns: where no pause after start-up is longer there is no budget to speak of.
 WORTH = LIMITS[0]
 
@@ -20,7 +22,8 @@ def budgets(analysis: Analysis) -> Iterator[Block]:
     every = analysis.budgets
     if not any(one.over[0] for one in every):
         return
-    alone = sorted((one for one in every if one.process), key=lambda one: one.over[::-1], reverse=True)
+    long = [one for one in every if one.process and one.wall >= LEAST]
+    alone = sorted(long, key=lambda one: one.over[::-1], reverse=True)
     shown = [one for one in alone[:SHOWN] if one.over[0]] + [one for one in every if not one.process]
     yield _counts(shown)
     yield Line(

@@ -9,6 +9,7 @@ from frostline.analysis.passes import FROSTLINE
 from frostline.analysis.verdict import milliseconds as ms
 from frostline.analysis.walked import HOW_FULL
 from frostline.report.blocks import Block, Line, Table
+from frostline.report.brief import noted
 from frostline.report.words import (
     forecast_checked,
     forecast_words,
@@ -24,7 +25,7 @@ SHOWN_SITES = 12
 def generations(analysis: Analysis) -> Iterator[Block]:
     rows: list[tuple[str, ...]] = []
     hows: dict[str, dict[int, tuple[int, int]]] = {}
-    for process in analysis.processes:
+    for process in noted(analysis):
         for i, g in enumerate(process.generations):
             if g.walked.value is not None and not g.walked.exact:
                 seen = hows.setdefault(g.walked.how, {})

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from frostline.analysis import Analysis, State
 from frostline.report.blocks import Block, Line, Table
+from frostline.report.brief import noted, rest
 from frostline.report.words import (
     NO_CLOSE,
     NO_CLOSE_WHY,
@@ -21,7 +22,7 @@ SHOWN_EVENTS = 12
 
 def processes(analysis: Analysis) -> Iterator[Block]:
     rows: list[tuple[str, ...]] = []
-    for process in analysis.processes:
+    for process in noted(analysis):
         spans = process.series.spans
         lost = process.lost_passes + process.lost_spans
         rows.append(
@@ -44,12 +45,17 @@ def processes(analysis: Analysis) -> Iterator[Block]:
     if rows:
         spare = ("lost", "policy", "python", "spans", "recorded", "end")
         yield Table("Processes", columns, tuple(rows), frozenset((3, 4, 5, 6, 7, 8)), spare)
+        yield from rest(analysis)
     if any(row[-1] == NO_CLOSE for row in rows):
         yield Line(NO_CLOSE_WHY, "quiet", indent=2)
     if analysis.missed:
+        alike: dict[tuple[str, str, str], list[str]] = {}
+        for m in analysis.missed:
+            command = " ".join(" ".join(m.command).split())[:SHOWN_COMMAND]
+            alike.setdefault((m.reason, m.detail, command), []).append(m.name)
         missed = [
-            (m.name, m.reason, m.detail, " ".join(" ".join(m.command).split())[:SHOWN_COMMAND])
-            for m in analysis.missed
+            (names[0] + (f" and {len(names) - 1:,} more" if len(names) > 1 else ""), *key)
+            for key, names in alike.items()
         ]
         heading = ("process", "reason", "detail", "command")
         yield Table("Processes missed", heading, tuple(missed), spare=("detail", "command"))
@@ -57,7 +63,7 @@ def processes(analysis: Analysis) -> Iterator[Block]:
 
 def state(analysis: Analysis) -> Iterator[Block]:
     rows = []
-    for process in analysis.processes:
+    for process in noted(analysis):
         for when, state in (("attach", process.at_attach), ("close", process.at_close)):
             if state is not None:
                 # What was frozen all the time and thawed at the very end was frozen.

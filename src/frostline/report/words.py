@@ -7,7 +7,7 @@ import re
 from frostline.analysis import LongStep, ProcessReport, Walked
 from frostline.analysis.host import cause_words
 from frostline.analysis.hostmodel import OPEN
-from frostline.analysis.triggers import Forecast
+from frostline.analysis.triggers import QUARTER, Forecast
 from frostline.analysis.verdict import milliseconds as ms
 
 #: Up to the folder of the installed packages, or else of the standard library.
@@ -67,8 +67,13 @@ def verdict_of(step: LongStep, floor: int) -> str:
 
 
 def forecast_words(forecast: Forecast) -> str:
-    when = f", {forecast.seconds:,.1f} s at the recent rate" if forecast.seconds is not None else ""
-    return f"after {forecast.allocations:,} net container allocations{when}; it waits for the {forecast.rule}"
+    when = f", {_lasting(forecast.seconds)} at the recent rate" if forecast.seconds is not None else ""
+    rule = f"the {forecast.rule}" if forecast.rule == QUARTER else forecast.rule
+    return f"after {forecast.allocations:,} net container allocations{when}; it waits for {rule}"
+
+
+def _lasting(s: float) -> str:
+    return f"{s:,.1f} s" if s < 600 else f"{s / 60:,.0f} min" if s < 36_000 else f"{s / 3600:,.0f} h"
 
 
 def forecast_checked(forecast: Forecast) -> str:

@@ -34,6 +34,8 @@ CURVES = 6
 AROUND = 500_000_000
 #: A step is drawn red where passes of its own process took at least this part of it.
 TOUCHED = 0.1
+#: Steps are drawn on a logarithmic scale if the longest is over so many times their median.
+UNEVEN = 50
 #: Bounds of the pause histogram, ms: 1, 2, 5 in each decade.
 BOUNDS = tuple(m * 10.0**e for e in range(-2, 4) for m in (1, 2, 5))
 
@@ -165,13 +167,17 @@ def _steps(analysis: Analysis) -> list[Figure]:
             continue
         kept = thinned(start, duration, touched)
         word = "step" if label.kind == fmt.SPAN_SYNC else "span"
+        # One of seconds among thousands of milliseconds: on an even scale all others are a line at its foot.
+        uneven = label.longest > UNEVEN * label.p50 > 0
         found.append(
             {
                 "kind": "steps",
                 "title": f"{label.label} in {process.name}",
                 "caption": f"{label.count:,} {word}s, median {label.p50 / 1e6:,.1f} ms, longest "
                 f"{label.longest / 1e6:,.1f} ms; {label.slow:,} slow, of which {label.explained:,} are "
-                f"explained by passes of this process. Red: they took a tenth of it or more.",
+                f"explained by passes of this process. Red: they took a tenth of it or more."
+                + (" The scale is logarithmic." if uneven else ""),
+                "uneven": uneven,
                 "start": packed(since(analysis, start[kept]), "f8"),
                 "length": packed(duration[kept] / 1e6, "f4"),
                 "touched": packed(touched[kept], "u1"),

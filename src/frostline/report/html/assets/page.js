@@ -73,8 +73,10 @@
 
   function split(figure) {
     const start = unpack(figure.start), length = unpack(figure.length), touched = unpack(figure.touched);
-    const clear = Array.from(length, (v, i) => (touched[i] ? null : v));
-    const red = Array.from(length, (v, i) => (touched[i] ? v : null));
+    // What took no time has no place on a logarithmic scale, and stands at its foot.
+    const shown = (v) => (figure.uneven ? Math.max(v, 0.01) : v);
+    const clear = Array.from(length, (v, i) => (touched[i] ? null : shown(v)));
+    const red = Array.from(length, (v, i) => (touched[i] ? shown(v) : null));
     return [start, clear, red];
   }
 
@@ -84,7 +86,8 @@
     const x = { time: false, range: (u, low, high) => (low === high ? [low - 1, high + 1] : [low, high]) };
     const options = {
       height: shaded ? 220 : 280,
-      scales: { x, y: { range: (u, low, high) => [0, (high || 1) * 1.08] } },
+      scales: { x, y: figure.uneven ? { distr: 3, range: (u, low, high) => [Math.max(low || 0.01, 0.01), (high || 1) * 1.5] }
+        : { range: (u, low, high) => [0, (high || 1) * 1.08] } },
       series: [{ label: "at", value: (u, v) => (v == null ? "" : time(v)) }, points(clear, css("--step"), 4),
         points(red, css("--full"), 6)],
       axes: [below("", seconds), axis("", milliseconds)],
@@ -260,7 +263,8 @@
     ], {
       first: { label: "at", value: (u, v) => (v == null ? "" : time(v)) },
       scales: { x: { time: false }, y: { range: (u, low, high) => [0, (high || 1) * 1.08] } },
-      axes: [below("", seconds), axis("", (u, ticks) => ticks.map((t) => (t == null ? "" : short(t) + figure.unit)))],
+      axes: [below("", seconds), axis("", (u, ticks) => ticks.map((t) => (t == null ? ""
+        : figure.unit === " MB" && t >= 1000 ? +(t / 1000).toPrecision(3) + " GB" : short(t) + figure.unit)))],
     });
   }
 
