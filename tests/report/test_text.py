@@ -59,16 +59,22 @@ def test_short_processes_that_did_nothing_have_one_line(tmp_path: Path) -> None:
     text = "\n".join(plain(report(analyse(read_session(tmp_path)))))
     assert "pid 500" not in text and "5 processes recorded" in text
     assert "and 4 short ones without a span (probe): none lived for 2 s, 4 passes, 8 ms in all" in text
-    # One that stopped for long is no helper to leave out; and two are few enough to be listed.
-    one = Process(pid=5000)
+    # One that stopped for long is no helper to leave out.
+    one = Process(pid=6000)
     one.add_pass(100 * MS, 30 * MS, 2)
     one.write(tmp_path)
     text = "\n".join(plain(report(analyse(read_session(tmp_path)))))
-    assert "(pid 5000)" in text and "and 3 short ones" in text
-    (one.pid, one.passes) = (5001, one.passes)
-    one.write(tmp_path)
+    assert "python (pid 6000)" in text and "and 4 short ones" in text
+
+
+def test_two_short_processes_are_few_enough_to_be_listed(tmp_path: Path) -> None:
+    server(tmp_path)
+    for i in range(2):
+        one = Process(pid=5000 + i)
+        one.add_pass(100 * MS, 2 * MS, 0)
+        one.write(tmp_path)
     text = "\n".join(plain(report(analyse(read_session(tmp_path)))))
-    assert "(pid 5003)" in text and "short ones" not in text
+    assert "(pid 5000)" in text and "(pid 5001)" in text and "short ones" not in text
 
 
 def test_missed_processes_of_one_command_and_reason_are_one_row(tmp_path: Path) -> None:
