@@ -9,7 +9,7 @@ import sys
 import time
 
 from frostline.heap import edges, patterns
-from frostline.heap.graph import Components, Index, components, hanging, shortest_cycle
+from frostline.heap.graph import Components, Index, components, hanging, shortest_cycle, successors
 from frostline.heap.saved import Saved
 from frostline.probe.kinds import FunctionType, MethodType
 
@@ -150,7 +150,7 @@ class _Keys:
 def _type_key(one: object) -> object:
     """The key of all objects of a type; an empty text where they differ by their code or their name."""
     kind = type(one)
-    if issubclass(kind, type) or edges.code_of(one) is not None:
+    if issubclass(kind, type) or edges.has_code(kind):
         return ""
     return edges.named(kind) if edges.heap_type(kind) else id(kind)
 
@@ -198,9 +198,23 @@ def _described(
             best = cycle
     if not best:
         return (), []
+    best = _with_exception(objects, index, best)
     first = min(range(len(best)), key=lambda i: (_rank(objects[best[i]]), edges.node(objects[best[i]])))
     best = best[first:] + best[:first]
     return in_words([objects[i] for i in best]), best
+
+
+def _with_exception(objects: "list[object]", index: Index, cycle: "list[int]") -> "list[int]":
+    """Puts an exception back that the shortest way passed by: a failed task refers to the traceback too."""
+    for at, here in enumerate(cycle):
+        one, after = objects[here], objects[cycle[(at + 1) % len(cycle)]]
+        if type(after) is not edges.Traceback or issubclass(type(one), (BaseException, edges.Traceback)):
+            continue
+        for between in successors(one, index):
+            error = objects[between]
+            if issubclass(type(error), BaseException) and edges.traceback_of(error) is after:
+                return cycle if between in cycle else [*cycle[: at + 1], between, *cycle[at + 1 :]]
+    return cycle
 
 
 def _worth(objects: "list[object]", cycle: "list[int]") -> "tuple[int, int]":
@@ -209,19 +223,20 @@ def _worth(objects: "list[object]", cycle: "list[int]") -> "tuple[int, int]":
 
 
 def _rank(one: object) -> int:
-    """What names a cycle best: an object of a class written in Python, then what has code, then a class."""
+    """What names a cycle best: an object of a class of the program's, one of the standard library's, then
+    what has code, then a class."""
     kind = type(one)
     if issubclass(kind, type):
-        return 3
+        return 4
     if issubclass(kind, BaseException):
         return 0
     if edges.heap_type(kind) and edges.module_of(kind) not in edges.PLUMBING:
-        return 0
+        return 1 if edges.of_library(kind) else 0
     if kind is edges.Frame or edges.runs(kind):
-        return 1
-    if kind is FunctionType:
         return 2
-    return 4
+    if kind is FunctionType:
+        return 3
+    return 5
 
 
 def in_words(cycle: "list[object]") -> "tuple[str, ...]":
@@ -233,10 +248,12 @@ def in_words(cycle: "list[object]") -> "tuple[str, ...]":
     """
     words: list[str] = []
     count = len(cycle)
+    # A method says where it is if nothing else does: beside a closure, the closure's line is what counts.
+    placed = not any(type(one) is not MethodType and edges.has_code(type(one)) for one in cycle)
     i = 0
     while i < count:
         here, to, after = cycle[i], cycle[(i + 1) % count], cycle[(i + 2) % count]
-        name, link = edges.node(here), edges.edge(here, to)
+        name, link = edges.node(here, placed=placed), edges.edge(here, to)
         if link == ".__closure__" and i + 2 <= count:
             words.append(f"{name} -> {edges.edge(here, after) or 'cell'}")
             i += 3  # the tuple, and the cell, which is told by its variable
@@ -246,7 +263,7 @@ def in_words(cycle: "list[object]") -> "tuple[str, ...]":
         else:
             words.append(name + _shown(here, link))
             i += 1
-    words.append(edges.node(cycle[0]))
+    words.append(edges.node(cycle[0], placed=placed))
     return tuple(words)
 
 

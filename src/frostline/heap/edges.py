@@ -8,6 +8,7 @@ a slot or a
 getter of the interpreter hands out is compared by identity.
 """
 
+import gc
 import sys
 
 from frostline.probe.kinds import (
@@ -103,7 +104,7 @@ def edge(holder: object, held: object) -> str:
         return ".__dict__"
     if owned is not None and (name := _key(owned, held)):
         return f".__dict__{name}"
-    name = _getter(holder, held)
+    name = _getter(holder, held) or _of_context(holder, held)
     if name:
         return name
     # A subclass of a container.
@@ -209,6 +210,21 @@ def _getter(holder: object, held: object) -> str:
     return ""
 
 
+def _of_context(holder: object, held: object) -> str:
+    """The context variable whose value ``held`` is, of a node of the tree that a Context is made of.
+
+    A node's referents come from its end: each value, then its variable.
+    """
+    kind = type(holder)
+    if heap_type(kind) or kind.__name__ not in ("hamt_bitmap_node", "hamt_collision_node"):
+        return ""
+    entries = gc.get_referents(holder)
+    for i, variable in enumerate(entries[1:]):
+        if entries[i] is held and named(type(variable)) in ("_contextvars.ContextVar", "ContextVar"):
+            return f"[{variable.name}]"
+    return ""
+
+
 #: Types of these stand between a program's own objects; a cycle is not named by them.
 PLUMBING = ("functools", "_asyncio", "weakref", "types")
 #: Heap types that are written in C all the same.
@@ -253,6 +269,8 @@ def code_of(one: object) -> "CodeType | None":
         return one.__code__  # type: ignore[attr-defined, no-any-return]
     if kind is MethodType:
         return code_of(one.__func__)  # type: ignore[attr-defined]
+    if is_partial(kind):
+        return code_of(_called(one))
     if kind is Frame:
         return one.f_code  # type: ignore[attr-defined, no-any-return]
     if kind is Traceback:
@@ -262,23 +280,42 @@ def code_of(one: object) -> "CodeType | None":
     return None
 
 
+def has_code(kind: type) -> bool:
+    """Whether objects of a type differ by the code that they run."""
+    plain = kind is FunctionType or kind is MethodType or kind is Frame or kind is Traceback
+    return plain or is_partial(kind) or runs(kind)
+
+
+def is_partial(kind: type) -> bool:
+    return module_of(kind) == "functools" and named(kind) == "functools.partial"
+
+
+def _called(partial: object) -> object:
+    """What a partial calls, past what a class of that name may have made of the word."""
+    member = type.__dict__["__dict__"].__get__(type(partial)).get("func")
+    return member.__get__(partial) if type(member) is MemberDescriptorType else None
+
+
 def runs(kind: type) -> bool:
     """Whether it is the type of generators, coroutines or asynchronous generators."""
     return id(kind) in _RUNS
 
 
-def node(one: object) -> str:
-    """An object in a few words, with file and line where it has code."""
+def node(one: object, *, placed: bool = False) -> str:
+    """An object in a few words, with file and line where it has code; a method's where ``placed`` is set."""
     kind = type(one)
     if kind is FunctionType:
         code: CodeType = one.__code__  # type: ignore[attr-defined]
         return f"function {code.co_name} ({place(code)})"
     if kind is MethodType:
         name = getattr(one.__func__, "__name__", "")  # type: ignore[attr-defined]
-        return f"method {name}" if type(name) is str else "method"
+        words = f"method {name}" if type(name) is str else "method"
+        ran = code_of(one) if placed else None
+        return f"{words} ({place(ran)})" if ran is not None else words
     if kind is Frame:
         frame: FrameType = one  # type: ignore[assignment]
-        return f"frame of {frame.f_code.co_name} ({place(frame.f_code, frame.f_lineno or 0)})"
+        stands = f", at line {frame.f_lineno}" if frame.f_lineno else ""
+        return f"frame of {frame.f_code.co_name} ({place(frame.f_code)}{stands})"
     if kind is Traceback:
         trace: TracebackType = one  # type: ignore[assignment]
         return f"traceback ({place(trace.tb_frame.f_code, trace.tb_lineno)})"
@@ -291,6 +328,8 @@ def node(one: object) -> str:
         return f"{what} {ran.co_name} ({place(ran)})"
     if kind is Cell:
         return "cell"
+    if is_partial(kind) and code_of(one) is not None:
+        return f"{named(kind)} of {node(_called(one), placed=True)}"
     if issubclass(kind, type):
         return f"class {named(one)}"  # type: ignore[arg-type]
     if kind is ModuleType:
@@ -307,6 +346,16 @@ def module_of(kind: type) -> str:
     """The module that a type says it is of; empty where that is no text."""
     module = type.__dict__["__module__"].__get__(kind)
     return module if type(module) is str else ""
+
+
+def of_library(kind: type) -> bool:
+    """Whether a type is of a module of the standard library."""
+    return module_of(kind).partition(".")[0] in sys.stdlib_module_names
+
+
+def traceback_of(error: object) -> object:
+    """An exception's traceback, past what its class may have made of the word."""
+    return BaseException.__dict__["__traceback__"].__get__(error)
 
 
 def named(kind: type) -> str:

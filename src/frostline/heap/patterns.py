@@ -21,9 +21,25 @@ def of(cycle: "Sequence[object]", nodes: "Sequence[str]") -> "tuple[str, str]":
     if any(kind is edges.Traceback for kind in kinds):
         variable = next((_after(text, " variable ") for text in nodes if " variable " in text), "")
         held = f"the variable {variable}" if variable else "a variable"
+        if variable == "self" and instances:
+            return (
+                "an exception kept by an object that a frame in its own traceback holds as self",
+                "keep its text, or error.with_traceback(None), and not the exception as it was raised",
+            )
         return (
             f"an exception kept by {held} of a frame in its own traceback",
             f"set {variable or 'it'} to None in a finally, or keep the text and not the exception",
+        )
+    methods = [one for one in cycle if type(one) is MethodType]
+    if methods and any(name.endswith(".CFunctionType") for name in names):
+        return (
+            "a ctypes callback stored on the object whose method it calls",
+            "make the callback of a module-level function, or of a closure that holds self by weakref.ref",
+        )
+    if any(map(_of_ctypes, kinds)):
+        return (
+            "a ctypes object that keeps, in _objects, what it points to, and so itself",
+            "set the pointer to None when done, or hold the target outside and point to it by address",
         )
     if any(name.startswith("_ctypes.") or "ctypes" in name for name in names):
         return (
@@ -39,6 +55,21 @@ def of(cycle: "Sequence[object]", nodes: "Sequence[str]") -> "tuple[str, str]":
         return (
             "a future that is held by what it holds",
             "drop the reference to the future when its result has been taken",
+        )
+    if "sqlite3.Connection" in names and any("lru_cache" in name for name in names):
+        return (
+            "a sqlite3 connection that nobody closed: its cache of statements holds it (3.11 and newer)",
+            "close() it, or use contextlib.closing: leaving its own `with` block does not",
+        )
+    if any(name.startswith("xml.dom.minidom.") for name in names):
+        return (
+            "a minidom tree: each node knows its parent and its document",
+            "document.unlink() when done, or `with parseString(...) as document`",
+        )
+    if "_contextvars.Context" in names or "Context" in names:
+        return (
+            "an object that keeps a context in which it is the value of a variable itself",
+            "reset the variable by its token, or keep the values that are needed and not the context",
         )
     if any("lru_cache" in name for name in names):
         return (
@@ -56,7 +87,6 @@ def of(cycle: "Sequence[object]", nodes: "Sequence[str]") -> "tuple[str, str]":
             "del the variable, or do not keep frames (sys._getframe)",
         )
     functions = [one for one in cycle if type(one) is FunctionType]
-    methods = [one for one in cycle if type(one) is MethodType]
     if any(issubclass(kind, type) for kind in kinds):
         return (
             "a class that is made again and again: each class is part of cycles with its own __mro__",
@@ -111,6 +141,11 @@ def _of_program(kind: type) -> bool:
     return (
         edges.heap_type(kind) and not issubclass(kind, type) and edges.module_of(kind) not in edges.PLUMBING
     )
+
+
+def _of_ctypes(kind: type) -> bool:
+    """Whether it is an instance of a ctypes structure, union, array, pointer or simple type."""
+    return any(edges.named(cls) == "_ctypes._CData" for cls in edges.mro(kind))
 
 
 def _module_of_torch(kind: type) -> bool:
