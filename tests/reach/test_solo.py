@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frostline.reach.solo import WINDOW, Solo, Suspect
+from frostline.reach.watch import History
 
 MS = 1_000_000
 LOOK = 5 * MS
@@ -133,3 +134,37 @@ def test_memory_is_bounded() -> None:
         solo.sample(MAIN, i * LOOK, 0, 0, 0)
         solo.tick(i * LOOK)
     assert len(solo.threads[MAIN].time) < 1_000
+
+
+@given(st.floats(0, 1), st.integers(100, 900), st.integers(60, 800))
+def test_what_a_main_thread_had_of_a_cpu_is_kept_for_the_end(share: float, start: int, length: int) -> None:
+    """It had a share of one while a pass ran, and waited for the rest; before and after it slept."""
+    kept, stop = History(), start + length
+    for at in range(0, stop + 200, 5):
+        ran = min(max(at, start), stop) - start
+        kept.add(at * MS, int(ran * share * MS), int(ran * (1 - share) * MS))
+    found = kept.shares(start * MS, stop * MS)
+    assert found is not None
+    # A look in 25 ms is kept, so that up to one at either end is of the time around it.
+    edges = length / (length + 60)
+    assert share * edges - 0.01 <= found[0] <= share + 0.01
+    assert (1 - share) * edges - 0.01 <= found[1] <= 1 - share + 0.01
+
+
+def test_of_a_time_that_was_not_watched_nothing_is_said() -> None:
+    kept = History()
+    assert kept.shares(0, MS) is None
+    for at in range(1000, 2000, 5):
+        kept.add(at * MS, 0, 0)
+    assert kept.shares(900 * MS, 1_100 * MS) is None and kept.shares(1_900 * MS, 2_100 * MS) is None
+    assert kept.shares(1_100 * MS, 1_900 * MS) == (0.0, 0.0)
+
+
+def test_what_is_kept_is_bounded() -> None:
+    kept = History()
+    for i in range(1_000_000):
+        kept.add(i * 30 * MS, i * MS, 0)
+    assert len(kept) <= 300_000
+    late = (999_000 * 30 * MS, 999_900 * 30 * MS)
+    found = kept.shares(*late)
+    assert found is not None and abs(found[0] - 1 / 30) < 0.001

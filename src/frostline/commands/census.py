@@ -46,9 +46,9 @@ def census(
     by type and generation, with the slots that a full pass walks, and the largest containers with where
     they hang. Objects that are frozen are counted, not seen: look before the freeze.
 
-    It STOPS each process, one after the other, for about a second where there are a million objects:
-    --budget bounds that. A process
-    with requests in flight is left alone, unless --serving.
+    It STOPS each process, one after the other, for half a second where there are a million objects, and for
+    some 3 s more to find where the largest hang (not with --no-paths); longer on a busy machine. --budget
+    bounds the count. A process with requests in flight is left alone, unless --serving.
     """
     before = _earlier(since) if since is not None else {}
     text = f"census budget={budget:g} paths={int(not no_paths)}"

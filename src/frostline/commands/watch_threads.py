@@ -51,6 +51,9 @@ class Unseen:
     start: int
     length: int
     generation: int
+    #: Shares of it that its main thread had a CPU, and was runnable without one; None if not known.
+    on_cpu: float | None
+    queued: float | None
 
 
 def _interval(text: str) -> int:
@@ -196,7 +199,8 @@ def _unseen(found: list[Found], series: dict[int, Series], watch: Watch, stop: i
             seen = sum(max(0, min(end, s.stop) - max(start, s.start)) for s in mine)
             if seen < COVERS * (end - start):
                 generation = int(one.passes["generation"][i])
-                missing.append(Unseen(pid, watch.names[pid], start, end - start, generation))
+                on, queued = watch.mains[pid].shares(start, end) or (None, None)
+                missing.append(Unseen(pid, watch.names[pid], start, end - start, generation, on, queued))
     return missing
 
 
@@ -234,7 +238,7 @@ def _summary(
             at = (pass_.start - watch.start) / 1e9
             lines.append(
                 f"  not seen: generation {pass_.generation} of {pass_.process} at {at:,.3f} s, "
-                f"{ms(pass_.length)}"
+                f"{ms(pass_.length)}{_why_not(pass_)}"
             )
     elif found:
         lines.append(
@@ -243,6 +247,15 @@ def _summary(
         )
     lines.append(_cost_words(watch.cost()))
     return lines
+
+
+def _why_not(missing: Unseen) -> str:
+    """What its main thread did meanwhile: who has no CPU is not hot."""
+    if missing.on_cpu is None or missing.queued is None:
+        return ""
+    return (
+        f": its main thread had a CPU for ~{missing.on_cpu:.0%} of it, waited for one ~{missing.queued:.0%}"
+    )
 
 
 def _cost_words(cost: Cost) -> str:

@@ -2,6 +2,8 @@
 
 import os
 import time
+from array import array
+from bisect import bisect_left
 from typing import NamedTuple
 
 from frostline.errors import FrostlineError
@@ -19,6 +21,42 @@ _CHILDREN = 1_000_000_000
 SHARE = 0.10
 #: Upper bounds of the buckets of lateness, ms.
 LATE = (1, 2, 5, 10, 20, 50)
+
+
+#: What is kept of the main thread for the end: one look in so many ns, and so many of them (some 2 hours).
+_KEPT = 25_000_000
+_MOST = 300_000
+
+
+class History:
+    """What a main thread had of a CPU, all along but thinned: why a pass was no suspect."""
+
+    def __init__(self) -> None:
+        self._time, self._cpu, self._queue = array("q"), array("q"), array("q")
+
+    def __len__(self) -> int:
+        return len(self._time)
+
+    def add(self, at: int, cpu: int, queue: int) -> None:
+        if self._time and at - self._time[-1] < _KEPT:
+            return
+        if len(self._time) >= _MOST:
+            for values in (self._time, self._cpu, self._queue):
+                del values[: _MOST // 2]
+        self._time.append(at)
+        self._cpu.append(cpu)
+        self._queue.append(queue)
+
+    def shares(self, start: int, stop: int) -> tuple[float, float] | None:
+        """(on a CPU, runnable without one) of the looks around a time, at most one at either end too many;
+        None where there are none."""
+        low = max(0, bisect_left(self._time, start) - 1)
+        high = min(bisect_left(self._time, stop), len(self._time) - 1)
+        if high <= low or self._time[low] > start or self._time[high] < stop:
+            return None
+        of = self._time[high] - self._time[low]
+        on, queued = self._cpu[high] - self._cpu[low], self._queue[high] - self._queue[low]
+        return min(1.0, on / of), min(1.0, queued / of)
 
 
 class Found(NamedTuple):
@@ -66,6 +104,7 @@ class _Process:
         self.start_ticks = about.start_ticks if about is not None else 0
         self.threads: dict[int, _Thread] = {}
         self.solo = Solo()
+        self.main = History()
         self._listed = 0
 
     def list_threads(self, now: int) -> bool:
@@ -105,6 +144,8 @@ class _Process:
                 thread.sums, thread.ran = sums, now
             thread.looked = now
             self.solo.sample(tid, at, *sums)
+            if tid == self.pid:
+                self.main.add(at, sums[0], sums[1])
         return self.solo.tick(now)
 
     def close(self) -> None:
@@ -129,6 +170,8 @@ class Watch:
         self._asked = self._used = interval
         self.processes: dict[int, _Process] = {}
         self.names: dict[int, str] = {}
+        #: Of every process that was watched, also of those that have ended.
+        self.mains: dict[int, History] = {}
         now = time.monotonic_ns()
         for pid, name in pids.items():
             self._admit(pid, name, now)
@@ -157,6 +200,7 @@ class Watch:
         if process.list_threads(now):
             self.processes[pid] = process
             self.names[pid] = name
+            self.mains[pid] = process.main
 
     def _children(self, now: int) -> None:
         self._children_at = now
