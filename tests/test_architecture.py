@@ -26,6 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "experiment": {"format", "reach", "analysis", "recording", "errors"},
     "integrations": {"format", "probe", "policy"},
     "checking": {"errors"},
+    "gate": {"format", "analysis", "recording", "report", "checking", "errors"},
     "demo": {"errors"},
     "errors": set(),
     "pytest_plugin": {"heap"},

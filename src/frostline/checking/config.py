@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from frostline.checking.pyproject import nearest, read
 from frostline.errors import FrostlineError
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -56,50 +56,16 @@ def load(path: Path, explicit: Path | None = None) -> Config:
     Raises:
         FrostlineError: ``bad-check-config``, with the key that is wrong.
     """
-    file = explicit or _nearest(path)
+    file = explicit or nearest(path)
     if file is None:
         return Config()
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise _bad(file, f"cannot be read: {error}") from error
-    value = _parse(file, text)
+    value = read(file, _bad)
     table = value
     for key in ("tool", "frostline", "check"):
         table = table.get(key, {})
         if not isinstance(table, dict):
             raise _bad(file, f"[tool.frostline.check]: {key} is not a table")
     return _made(file, table, _scripts(value))
-
-
-def _nearest(path: Path) -> Path | None:
-    start = path.resolve()
-    for folder in (start, *start.parents):
-        candidate = folder / "pyproject.toml"
-        if candidate.is_file():
-            return candidate
-    return None
-
-
-def _parse(file: Path, text: str) -> dict[str, Any]:
-    try:
-        toml = importlib.import_module("tomllib")
-    except ModuleNotFoundError:  # CPython 3.10
-        try:
-            toml = importlib.import_module("tomli")
-        except ModuleNotFoundError:
-            if "tool.frostline" not in text and "scripts" not in text:
-                return {}
-            raise FrostlineError(
-                "missing-extra",
-                "CPython 3.10 cannot read pyproject.toml by itself",
-                "pip install tomli, or run the check on a newer Python: it only reads the source.",
-            ) from None
-    try:
-        found: dict[str, Any] = toml.loads(text)
-    except ValueError as error:
-        raise _bad(file, f"is no TOML: {error}") from error
-    return found
 
 
 def _scripts(value: dict[str, Any]) -> tuple[tuple[str, str], ...]:

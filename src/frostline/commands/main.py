@@ -59,6 +59,7 @@ COMMANDS = {
         "See from outside when one thread alone was hot.",
     ),
     "check": ("frostline.commands.check", "Check that every process of your source applies the policy."),
+    "gate": ("frostline.commands.gate", "Hold a session to a budget of pauses and garbage, for CI."),
     "doctor": ("frostline.commands.doctor", "Check that this interpreter, environment and machine are fit."),
     "explain": ("frostline.commands.explain", "Say what a message means, or show a page of the documents."),
     "demo": ("frostline.commands.demo", "Run the reference server, stock and frozen, and compare."),
