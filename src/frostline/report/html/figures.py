@@ -147,7 +147,8 @@ def _shown_labels(analysis: Analysis) -> list[tuple[ProcessReport, LabelStats]]:
 def _of_label(
     process: ProcessReport, label: str, window: tuple[int, int] | None = None
 ) -> tuple[Int64, Int64, Array]:
-    """(start, duration, whether passes of its own process took TOUCHED of it) of a label's spans, ns."""
+    """(start, duration, kind) of a label's spans, ns. 1: passes of its own process took TOUCHED of it; 2: it
+    is slow and consistent with a pass in another process; else 0."""
     spans = process.series.spans
     start, stop, labels = spans["start"], spans["stop"], spans["label"]
     if window is not None:
@@ -155,8 +156,10 @@ def _of_label(
         start, stop, labels = start[near], stop[near], labels[near]
     which = np.isin(labels, ids_of(process.series, {label}))
     start, stop = start[which], stop[which]
-    touched: Array = process.pauses.union.overlap(start, stop) > TOUCHED * (stop - start)
-    return start, stop - start, touched
+    kind = (process.pauses.union.overlap(start, stop) > TOUCHED * (stop - start)).astype(np.uint8)
+    others = [step.start for step in process.long_steps if step.elsewhere and step.label == label]
+    kind[np.isin(start, others) & (kind == 0)] = 2
+    return start, stop - start, kind
 
 
 def _steps(analysis: Analysis) -> list[Figure]:
@@ -176,6 +179,7 @@ def _steps(analysis: Analysis) -> list[Figure]:
                 "caption": f"{label.count:,} {word}s, median {label.p50 / 1e6:,.1f} ms, longest "
                 f"{label.longest / 1e6:,.1f} ms; {label.slow:,} slow, of which {label.explained:,} are "
                 f"explained by passes of this process. Red: they took a tenth of it or more."
+                + (" Amber: slow, and consistent with a pass in another process." if 2 in touched else "")
                 + (" The scale is logarithmic." if uneven else ""),
                 "uneven": uneven,
                 "start": packed(since(analysis, start[kept]), "f8"),

@@ -76,8 +76,9 @@
     // What took no time has no place on a logarithmic scale, and stands at its foot.
     const shown = (v) => (figure.uneven ? Math.max(v, 0.01) : v);
     const clear = Array.from(length, (v, i) => (touched[i] ? null : shown(v)));
-    const red = Array.from(length, (v, i) => (touched[i] ? shown(v) : null));
-    return [start, clear, red];
+    const red = Array.from(length, (v, i) => (touched[i] === 1 ? shown(v) : null));
+    const other = Array.from(length, (v, i) => (touched[i] === 2 ? shown(v) : null));
+    return touched.includes(2) ? [start, clear, red, other] : [start, clear, red];
   }
 
   function drawSteps(place, figure, shaded) {
@@ -89,7 +90,7 @@
       scales: { x, y: figure.uneven ? { distr: 3, range: (u, low, high) => [Math.max(low || 0.01, 0.01), (high || 1) * 1.5] }
         : { range: (u, low, high) => [0, (high || 1) * 1.08] } },
       series: [{ label: "at", value: (u, v) => (v == null ? "" : time(v)) }, points(clear, css("--step"), 4),
-        points(red, css("--full"), 6)],
+        points(red, css("--full"), 6), ...(data[3] ? [points("consistent with a pass in another process", css("--middle"), 6)] : [])],
       axes: [below("", seconds), axis("", milliseconds)],
       hooks: {},
     };
@@ -109,12 +110,14 @@
         shade(u, from, length, css("--shade"));
       })];
       options.hooks.draw = [kept((u) => {  // a step lasts from its point on
-        const [start, clear, red] = data;
+        const [start, clear, red, other] = data;
         const edge = (t) => Math.min(u.bbox.left + u.bbox.width, Math.max(u.bbox.left, u.valToPos(t, "x", true)));
         const high = 3 * (devicePixelRatio || 1);
         for (let i = 0; i < start.length; i++) {
-          const took = red[i] == null ? clear[i] : red[i], left = edge(start[i]), right = edge(start[i] + took);
-          u.ctx.fillStyle = css(red[i] == null ? "--step" : "--full");
+          const amber = other && other[i] != null;
+          const took = amber ? other[i] : red[i] == null ? clear[i] : red[i];
+          const left = edge(start[i]), right = edge(start[i] + took);
+          u.ctx.fillStyle = css(amber ? "--middle" : red[i] == null ? "--step" : "--full");
           u.ctx.fillRect(left, u.valToPos(took, "y", true) - high / 2, Math.max(1, right - left), high);
         }
       })];
