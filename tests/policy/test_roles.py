@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from frostline import format as layout
-from frostline.policy.roles import means
+from frostline.format.naming import means
 from tests.interpreters import Interpreter, every_interpreter
 from tests.probe.target import run
 

@@ -54,6 +54,7 @@ COMMANDS = {
     "why-alive": ("frostline.commands.why_alive", "Say who holds the objects of a class in a live server."),
     "ping": ("frostline.commands.ping", "Say which of its processes answer, and which do not and why."),
     "load": ("frostline.commands.load", "Send a server requests by a plan, and say what users would feel."),
+    "ablate": ("frostline.commands.ablate", "Prove on your own server what a policy changes, by role."),
     "watch-threads": (
         "frostline.commands.watch_threads",
         "See from outside when one thread alone was hot.",

@@ -105,3 +105,11 @@ def ranks(**of: int) -> str:
         if isinstance(rank, bool) or not isinstance(rank, int) or rank < 0:
             raise ValueError(f"rank {name}: a whole number from 0 on (given {rank!r})")
     return "-".join(f"{name}{rank}" for name, rank in of.items())
+
+
+def means(wanted: str, name: str) -> bool:
+    """Whether a process of this name is meant: ``Worker`` means ``Worker``, ``Worker dp0``, ``Worker_TP1``
+    and ``worker-3``, and not ``WorkerPool``.
+    """
+    wanted, name = wanted.lower(), name.lower()
+    return name.startswith(wanted) and not name[len(wanted) :][:1].isalpha()

@@ -11,7 +11,7 @@ import sys
 import frostline
 from frostline import format as layout
 from frostline import probe
-from frostline.format.naming import process_role
+from frostline.format.naming import means, process_role
 from frostline.policy.grammar import Policy
 
 #: A policy for some processes only, as it was asked for last; empty where there is none.
@@ -34,14 +34,6 @@ def role() -> str:
     module = getattr(spec, "name", None) or getattr(main, "__file__", None) or ""
     arguments = tuple(getattr(sys, "orig_argv", ()))
     return process_role(told or "", rank, "", current, module.removesuffix(".__main__"), arguments)
-
-
-def means(wanted: str, name: str) -> bool:
-    """Whether a process of this name is meant: ``Worker`` means ``Worker``, ``Worker dp0``, ``Worker_TP1``
-    and ``worker-3``, and not ``WorkerPool``.
-    """
-    wanted, name = wanted.lower(), name.lower()
-    return name.startswith(wanted) and not name[len(wanted) :][:1].isalpha()
 
 
 def concern(policy: Policy) -> bool:

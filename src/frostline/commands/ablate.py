@@ -1,0 +1,166 @@
+"""``frostline ablate``: an experiment on a server of the user's own, per process role."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import click
+
+from frostline.commands._outcome import after, before, minutes
+from frostline.commands.run import checked_policy
+from frostline.experiment.ablation import doing
+from frostline.experiment.ablation import plan as plans
+from frostline.experiment.ablation.judging import Outcome, judge
+from frostline.experiment.ablation.plan import Plan
+from frostline.report import write
+
+
+@click.command(short_help="Prove on your own server what a policy changes, role by role.")
+@click.argument(
+    "plan_file", metavar="PLAN.toml", type=click.Path(path_type=Path, dir_okay=False, exists=True)
+)
+@click.option("-o", "--output", metavar="DIR", type=click.Path(path_type=Path, file_okay=False),
+              help="Folder of the runs; it goes on there if it was stopped.")  # fmt: skip
+@click.option("--blocks", type=click.IntRange(1, 1000), help="Instead of the plan's.")
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="One figure, as a page.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--only-report", is_flag=True, help="No run: what there is.")
+@click.option("--dry-run", is_flag=True, help="No run: what it would do, and how long that takes.")
+def ablate(
+    plan_file: Path,
+    output: Path | None,
+    blocks: int | None,
+    html: Path | None,
+    as_json: bool,
+    only_report: bool,
+    dry_run: bool,
+) -> int:
+    """Run your server under each arm of PLAN.toml in fresh processes, in blocks of balanced order, and say
+    what that changed, with its interval, and whether the collector explains it.
+
+    Ends with 0 whatever was found, and with 1 where nothing can be concluded yet.
+    """
+    plan = plans.read(plan_file)
+    if blocks:
+        plan = replace(plan, blocks=blocks)
+    check_policies(plan)
+    if dry_run:
+        write(before(plan), sys.stdout)
+        click.echo("arms: " + "; ".join(f"{arm.name} ({arm.given or 'no policy'})" for arm in plan.arms))
+        return 0
+    folder = output or plan_file.with_suffix(".ablation")
+    done = doing.load(plan, folder) if only_report else performed(plan, folder)
+    outcome = judge(plan, done)
+    show(outcome, as_json, html)
+    return 0 if outcome.judged and outcome.blocks >= outcome.least else 1
+
+
+def check_policies(plan: Plan) -> None:
+    """Before anything starts: a typing mistake is not to be found after an hour.
+
+    Raises:
+        FrostlineError: ``bad-policy``.
+    """
+    for arm in plan.arms:
+        if arm.policy:
+            checked_policy(arm.given)
+
+
+def performed(plan: Plan, folder: Path) -> doing.Done:
+    """Makes the runs, and says on stderr where it is."""
+    write(before(plan), sys.stderr)
+    with _ended_by_term(), _progress() as shown:
+        try:
+            return doing.perform(plan, folder, shown)
+        except KeyboardInterrupt:
+            click.echo(f"\nfrostline: stopped; the same command goes on from there ({folder})", err=True)
+            raise
+
+
+def show(outcome: Outcome, as_json: bool, html: Path | None) -> None:
+    """To stdout, and the page."""
+    if html is not None:
+        from frostline.commands._forest import page
+
+        html.write_text(page(outcome, after(outcome)), encoding="utf-8")
+        click.echo(f"figure: {html}", err=True)
+    if as_json:
+        json.dump(to_json(outcome), sys.stdout, indent=1)
+        sys.stdout.write("\n")
+    else:
+        write(after(outcome), sys.stdout)
+
+
+def to_json(outcome: Outcome) -> dict[str, Any]:
+    """The outcome for programs; see docs/ablate.md."""
+    interaction = outcome.interaction
+    return {
+        "ablation": doing.VERSION,
+        "control": outcome.done.confirmed[0].name,
+        "blocks": outcome.blocks,
+        "least_blocks": outcome.least,
+        "effects": [asdict(one) for one in outcome.judged],
+        "mechanisms": [asdict(one) for one in outcome.mechanisms],
+        "interaction": asdict(interaction) if interaction else None,
+        "screening": outcome.done.why,
+        "machine": outcome.done.machine,
+        "runs": [asdict(run) for run in outcome.done.runs],
+    }
+
+
+def _told(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def _ended_by_term() -> Iterator[None]:
+    """SIGTERM and SIGHUP stop it as Ctrl-C does: the server must not be left behind."""
+    before_us = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number in before_us:
+        signal.signal(number, _told)
+    try:
+        yield
+    finally:
+        for number, action in before_us.items():
+            signal.signal(number, action)
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[doing.Progress]:
+    """One line on a terminal; elsewhere one for each run."""
+
+    def line(name: str, what: str, left: float | None) -> str:
+        return f"{name}: {what}" + (f"; about {minutes(left)} left" if left is not None else "")
+
+    if not sys.stderr.isatty():
+        last = [""]
+
+        def plainly(name: str, what: str, left: float | None) -> None:
+            if name != last[0] or what.startswith("does not count"):
+                last[0] = name
+                click.echo(line(name, what, left), err=True)
+
+        yield plainly
+        return
+    from rich.console import Console
+    from rich.status import Status
+    from rich.text import Text
+
+    console = Console(stderr=True, highlight=False)
+    with Status("", console=console) as status:
+
+        def shown(name: str, what: str, left: float | None) -> None:
+            if what.startswith("does not count"):
+                console.print(Text(line(name, what, None)))
+            status.update(Text(line(name, what, left)))
+
+        yield shown

@@ -1,0 +1,142 @@
+"""``frostline ablate`` on real servers: an interrupt, a run that fails, a server that dies (A10)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.reach.under_run import FROSTLINE, environment, wait_for
+
+HERE = Path(__file__).parent
+
+
+def free_port() -> int:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port: int = held.getsockname()[1]
+        return port
+
+
+def write_plan(tmp_path: Path, port: int, *load: str, tries: int = 3, env: str = "") -> Path:
+    url = f"http://127.0.0.1:{port}/"
+    asking = [sys.executable, str(HERE / "asking.py"), url, "40", str(tmp_path / "count"), *load]
+    path = tmp_path / "plan.toml"
+    path.write_text(
+        f"""
+[server]
+command = {json.dumps([sys.executable, str(HERE / "paused.py"), str(port), str(tmp_path / "starts")])}
+ready-url = "{url}health"
+options = ["--no-host", "--no-counters"]
+env = {{ {env} }}
+[load]
+command = {json.dumps(" ".join(asking))}
+metrics = {{ work = "lower" }}
+tag = "asked"
+[run]
+blocks = 1
+warmup = 0
+drain = 0
+tries = {tries}
+[[arm]]
+name = "stock"
+[[arm]]
+name = "frozen"
+policy = "freeze@Engine"
+env = {{ PAUSED_WORK = "50" }}
+"""
+    )
+    return path
+
+
+def results(folder: Path) -> list[dict[str, Any]]:
+    if not (folder / "results.jsonl").exists():
+        return []
+    return [json.loads(line)["run"] for line in (folder / "results.jsonl").read_text().splitlines()[1:]]
+
+
+def serves(port: int) -> bool:
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_it_goes_on_after_an_interrupt_and_makes_an_invalid_run_again(tmp_path: Path) -> None:
+    port = free_port()
+    plan = write_plan(tmp_path, port, "fail-at", "2")
+    folder = tmp_path / "plan.ablation"
+    command = [*FROSTLINE, "ablate", str(plan), "--json"]
+    first = subprocess.Popen(
+        command, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    wait_for(lambda: results(folder) and serves(port), "the first run, and the server of the second", 120)
+    first.send_signal(signal.SIGTERM)
+    _, errors = first.communicate(timeout=120)
+    assert first.returncode == 130 and b"goes on from there" in errors, errors
+    assert not serves(port), "no server is left behind"
+    before = results(folder)
+    with (folder / "results.jsonl").open("a") as file:
+        file.write('{"run": {"block": 0, "pl')  # a crash in the middle of a line
+
+    done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1, done.stderr  # one block: nothing is concluded
+    told = json.loads(done.stdout)
+    assert results(folder)[: len(before)] == before == told["runs"][: len(before)]
+    valid = [run for run in told["runs"] if not run["why"]]
+    assert [(run["place"], run["arm"]) for run in valid] == list(
+        enumerate(("stock", "frozen", "frozen", "stock"))
+    )
+    bad = [run for run in told["runs"] if run["why"]]
+    assert len(bad) == 1 and "the load ended with 3" in bad[0]["why"] and "moon" in bad[0]["why"]
+    (effect,) = told["effects"]
+    assert 0.49 < effect["effect"]["ratio"] < 0.51 and effect["verdict"] == "inconclusive"
+    (mechanism,) = told["mechanisms"]
+    assert mechanism["roles"] == ["Engine"], "the arm is for that process alone"
+    assert mechanism["walked_a"] > 300_000 and mechanism["full_a"] >= 1
+    assert mechanism["b"] < mechanism["a"] / 2, "frozen, it pauses less"
+    for run in valid:
+        assert {"Engine", "Front"} <= set(run["roles"]) and run["missed"] == 0
+
+    # The same folder under another plan, and what there is without a run.
+    again = subprocess.run(
+        [*FROSTLINE, "ablate", str(plan), "--only-report"],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+    )
+    assert "Nothing is concluded: 1 block, and 6 are the fewest" in again.stdout
+    plan.write_text(plan.read_text().replace('policy = "freeze@Engine"', 'policy = "follow@Engine"'))
+    other = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True)
+    assert other.returncode == 1 and "[ablate-changed]" in other.stderr
+
+
+def test_a_server_that_dies_under_load_is_named_with_its_last_words(tmp_path: Path) -> None:
+    plan = write_plan(tmp_path, free_port(), tries=1, env='PAUSED_BROKEN = "1"')
+    done = subprocess.run(
+        [*FROSTLINE, "ablate", str(plan)],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1 and "[ablate-run]" in done.stderr
+    assert "the server ended with 9 under load" in done.stderr
+    (run,) = results(tmp_path / "plan.ablation")
+    assert "ended with 9" in run["why"]
+
+
+def test_what_it_would_do_is_said_before(tmp_path: Path) -> None:
+    plan = write_plan(tmp_path, 1)
+    command = [*FROSTLINE, "ablate", str(plan), "--dry-run"]
+    done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True)
+    assert (
+        done.returncode == 0 and "cannot conclude anything" in done.stdout and "freeze@Engine" in done.stdout
+    )
+    plan.write_text(plan.read_text().replace("freeze@Engine", "freez@Engine"))
+    done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True)
+    assert done.returncode == 2 and "[bad-policy]" in done.stderr
+    assert not os.path.exists(tmp_path / "plan.ablation")
