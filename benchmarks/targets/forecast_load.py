@@ -83,13 +83,13 @@ def lru():
     cache = {}
     number = 0
     while not over():
-        for _ in range(dice.randrange(100, 400)):
+        for _ in range(dice.randrange(200, 600)):
             number += 1
             cache[number] = {"key": number, "value": [number]}
             if len(cache) > 40_000:
                 del cache[next(iter(cache))]
-        log.append(request(dice.randrange(20, 80)))
-        if len(log) > 2000:
+        log.append(request(dice.randrange(100, 300)))
+        if len(log) > 400:
             del log[:200]
         rest()
 
