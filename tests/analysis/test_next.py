@@ -9,6 +9,7 @@ import pytest
 
 from frostline import format as fmt
 from frostline.analysis import Advice, analyse
+from frostline.analysis.commands import one_at_a_time
 from frostline.recording import read_session
 from tests.synthetic import MS, Process, write_helper, write_run
 
@@ -64,6 +65,22 @@ def test_who_was_started_by_another_command_is_told_that_one_too(tmp_path: Path)
     assert found[1].text.startswith("the same for python (pid 5000)")
     policies = {one.command.split()[3] for one in found}
     assert len(policies) == 1
+
+
+def test_what_the_first_policy_does_already_is_not_asked_for_again() -> None:
+    """vLLM: its worker is to be frozen with rare full passes, and its front end to get the same thresholds."""
+    run = "frostline run --policy"
+    found = [
+        Advice("a", f"{run} freeze,thresholds=700/10/1000 -- vllm"),
+        Advice("b", f"{run} tune:700,10,1000 -- vllm"),
+        Advice("c", f"{run} follow -- vllm"),
+    ]
+    first, second, third = one_at_a_time(found)
+    assert first == found[0]
+    assert (second.text, second.command) == ("b. freeze,thresholds=700/10/1000 does that, too", "")
+    assert third.text == (
+        "c. One at a time: first freeze,thresholds=700/10/1000, then follow if it is still needed"
+    )
 
 
 @pytest.mark.parametrize("module", ["uvicorn.protocols.http.h11_impl", "vllm.v1.engine.core", "mine.core"])

@@ -131,6 +131,8 @@ def one_at_a_time(found: list[Advice]) -> list[Advice]:
             if policy.startswith("tune:"):  # beside what the first one freezes, not instead of it
                 policy = f"{first.partition(',')[0]},thresholds={policy[5:].replace(',', '/')}"
             text = f"{advice.text}. One at a time: first {first}, then {policy} if it is still needed"
+            if policy == first:
+                text = f"{advice.text}. {first} does that, too"
             kept.append(Advice(text, "", advice.saving, advice.how))
         else:
             # Again only what the first one does not start.
