@@ -68,7 +68,7 @@ def test_who_was_started_by_another_command_is_told_that_one_too(tmp_path: Path)
 
 
 def test_what_the_first_policy_does_already_is_not_asked_for_again() -> None:
-    """vLLM: its worker is to be frozen with rare full passes, and its front end to get the same thresholds."""
+    """vLLM: freeze its worker, with rare full passes, and give its front end the same thresholds."""
     run = "frostline run --policy"
     found = [
         Advice("a", f"{run} freeze,thresholds=700/10/1000 -- vllm"),
