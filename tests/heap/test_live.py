@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from frostline.heap import census
 from tests.commands.test_control import frostline, up
 from tests.interpreters import Interpreter, found
 from tests.reach.under_run import running
@@ -95,4 +96,61 @@ def test_who_serves_is_left_alone_unless_told(tmp_path: Path) -> None:
         assert "--serving" in refused.stdout
         done = frostline(tmp_path, "census", "--serving", "--budget", "0.001", "--no-paths")
         assert done.returncode == 0 and "it stopped the process" in done.stdout
+        assert "nobody counts its requests" not in done.stdout
         process.communicate(timeout=30)
+
+
+#: Tells in which of our modules a pass began, with thresholds that any look goes over. (What writes the
+#: answer holds no list of the heap any more.)
+SEEN = """
+inside = set()
+def seen(phase, info):
+    at = sys._getframe()
+    while at is not None:
+        folder, _, name = at.f_code.co_filename.rpartition("/")
+        if folder.endswith("/frostline/heap") and name != "plain.py":
+            inside.add(name)
+        at = at.f_back
+gc.callbacks.append(seen)
+print("up", flush=True)
+"""
+PASSES = (
+    HOST.replace("gc.disable()", "gc.set_threshold(50, 2, 2)")
+    .replace('print("up", flush=True)\n', SEEN, 1)
+    .replace("print(bool(gc.get_debug()), len(gc.garbage),", "print(sorted(inside),")
+)
+
+
+def test_no_pass_of_the_program_s_begins_in_a_look(tmp_path: Path) -> None:
+    with running(tmp_path, found()[-1].executable, "-c", PASSES) as process:
+        up(process)
+        text = frostline(tmp_path, "census", "--budget", "0.0001").stdout
+        # Nobody has told of a request: then it is not known whether one waited. And a budget holds for all.
+        assert "nobody counts its requests" in text and "not looked for" in text
+        assert frostline(tmp_path, "why-alive", "__main__:Block").returncode == 0
+        assert told(process, "state") == "[] True"
+        assert told(process, "garbage") == "up"
+        assert frostline(tmp_path, "cycles").returncode == 0
+        # The pass that was asked for is the one that there is.
+        assert told(process, "state") == "['saved.py'] True"
+        process.communicate(timeout=30)
+
+
+def test_what_runs_has_the_size_of_its_type() -> None:
+    def generator() -> Any:
+        yield
+
+    async def coroutine() -> None:
+        pass
+
+    async def asynchronous() -> Any:
+        yield
+
+    # So many that their types are among those listed.
+    many = [[make() for _ in range(20_000)] for make in (generator, coroutine, asynchronous)]
+    rows = {row.name: row for row in census.take(paths=False).rows}
+    for made in many:
+        row = rows[type(made[0]).__name__]
+        assert row.count >= 20_000 and 0 < row.size <= row.count * 1_000
+    for one in many[1]:
+        one.close()

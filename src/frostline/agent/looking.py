@@ -4,11 +4,13 @@ The file is made anew (O_EXCL, mode 0600) in the folder of the live segments, wh
 a caller that died has left there is taken away by the next look.
 """
 
+import gc
 import os
 
 from frostline.format import request
 from frostline.heap import plain
 from frostline.policy import moments
+from frostline.probe import hooks
 
 _OPEN = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -28,15 +30,20 @@ def look(segment: str, text: str) -> int:
     settings = dict(part.partition("=")[::2] for part in rest if "=" in part)
     if settings.get("serving") != "1" and moments.in_flight():
         raise ValueError(f"{request.LOOK_SERVING}: {moments.in_flight()} requests are in flight")
-    if what == request.LOOK_CENSUS:
-        found = _census(settings)
-    elif what == request.LOOK_CYCLES:
-        found = _cycles(settings)
-    elif what == request.LOOK_WHY and rest:
-        found = _why(rest[0])
-    else:
-        raise ValueError(f"no look {what!r}")
-    data = plain.dumps({"look": what, "pid": os.getpid(), **found}).encode("utf-8", "replace")
+    # Whether it is known that nothing is in flight: else the caller has to say that some may have waited.
+    counted = moments.counted() >= 0
+    enabled = gc.isenabled()
+    if enabled:
+        # A list of all objects is a young one: a pass would walk it, keep alive what it is about to free,
+        # and stand in the recording as the program's own.
+        hooks._real_disable()
+    try:
+        found = _found(what, rest, settings)
+    finally:
+        if enabled:
+            hooks._real_enable()
+    value = {"look": what, "pid": os.getpid(), "requests_counted": counted, **found}
+    data = plain.dumps(value).encode("utf-8", "replace")
     path = segment + request.LOOK_SUFFIX
     try:
         os.unlink(path)
@@ -50,6 +57,16 @@ def look(segment: str, text: str) -> int:
     finally:
         os.close(descriptor)
     return len(data)
+
+
+def _found(what: str, rest: "list[str]", settings: "dict[str, str]") -> "dict[str, object]":
+    if what == request.LOOK_CENSUS:
+        return _census(settings)
+    if what == request.LOOK_CYCLES:
+        return _cycles(settings)
+    if what == request.LOOK_WHY and rest:
+        return _why(rest[0])
+    raise ValueError(f"no look {what!r}")
 
 
 def _number(settings: "dict[str, str]", name: str, otherwise: float, most: float) -> float:

@@ -30,7 +30,7 @@ def options(function: F) -> F:
             help="Keep what was found, as JSON.",
         ),
         click.option(
-            "--serving", is_flag=True, help="Also where requests are in flight: they wait while it looks."
+            "--serving", is_flag=True, help="Also where requests are known to be in flight: they wait."
         ),
         click.option(
             "--wait",

@@ -20,9 +20,10 @@ from frostline.report.heap import census as shown
 @click.option(
     "--budget",
     type=click.FloatRange(min=0.0, max=3600.0),
-    default=0.0,
+    default=1.0,
+    show_default=True,
     metavar="SECONDS",
-    help="Sample a heap that would take longer; 0 counts it all.",
+    help="About how long each may be stopped: a larger heap is sampled. 0 counts it all.",
 )
 @click.option(
     "--since",
@@ -46,9 +47,10 @@ def census(
     by type and generation, with the slots that a full pass walks, and the largest containers with where
     they hang. Objects that are frozen are counted, not seen: look before the freeze.
 
-    It STOPS each process, one after the other, for half a second where there are a million objects, and for
-    some 3 s more to find where the largest hang (not with --no-paths); longer on a busy machine. --budget
-    bounds the count. A process with requests in flight is left alone, unless --serving.
+    It STOPS each process, one after the other, for about a second at most: a heap of over half a million
+    objects is sampled (--no-paths: of over two million). With --budget 0 it is half a second a million
+    objects, and some 3 s more to find where the largest hang. A process that is known to have requests in
+    flight is left alone, unless --serving.
     """
     before = _earlier(since) if since is not None else {}
     text = f"census budget={budget:g} paths={int(not no_paths)}"

@@ -32,7 +32,8 @@ def cycles(
 
     It STOPS each process, one after the other, for two collections and the look: about a second where
     there are
-    100,000 dead objects. A process with requests in flight is left alone, unless --serving.
+    100,000 dead objects. A process that is known to have requests
+    in flight is left alone, unless --serving.
     """
     found = _looking.look(f"cycles generation={generation}", where, tree, seconds, serving, save)
     if as_json:

@@ -9,6 +9,7 @@ be so.
 
 import gc
 import sys
+import time
 
 from frostline.heap import edges
 from frostline.probe.kinds import ModuleType
@@ -22,13 +23,14 @@ DEPTH = 8
 WIDTH = 5_000
 
 
-def ways(objects: "list[object]") -> "list[str]":
-    """A way in words to each object; where none was found, why."""
-    return [way(one) for one in objects]
+def ways(objects: "list[object]", until: float = float("inf")) -> "list[str]":
+    """A way in words to each object; where none was found, why. Of those that were not looked for by
+    ``until`` (``time.monotonic``) the text is empty."""
+    return [way(one, until) for one in objects]
 
 
-def way(target: object) -> str:
-    """The shortest way found from a root, as ``module.name['key'][3]``."""
+def way(target: object, until: float = float("inf")) -> str:
+    """The shortest way found from a root, as ``module.name['key'][3]``; empty if there was no time."""
     owners = _module_dicts()
     own = {id(sys._getframe()), id(owners)}
     #: id -> what it leads to on the way to the target; the object itself is kept while we look.
@@ -37,6 +39,8 @@ def way(target: object) -> str:
     keep: list[object] = []
     frames = _frames_holding
     for _ in range(DEPTH):
+        if time.monotonic() >= until:
+            return ""
         for one in layer:
             module = owners.get(id(one))
             if module is not None:

@@ -12,6 +12,10 @@ SHOWN_KINDS = 12
 SHOWN_TYPES = 20
 
 Found = dict[str, Any]
+#: Words of ``heap.hang`` where it found no way.
+NO_WAY = ("held from C", "no way of")
+#: Behind how long a look stopped a process that tells nobody of its requests.
+NOT_COUNTED = " (nobody counts its requests there, as a policy does: whether any waited is not known)"
 
 
 def size(count: float) -> str:
@@ -60,7 +64,7 @@ def cycles(found: Iterable[tuple[str, Found]]) -> Iterator[Block]:
             yield Line(f"looked at the first {one['looked_at']:,} of them", "quiet", indent=2)
         stopped = one["pause"] + one["took"] + one["freed_in"]
         words = "the pass, the look, and the pass that freed them"
-        yield Line(f"it stopped the process for {stopped * 1e3:,.0f} ms: {words}", "quiet", indent=2)
+        yield _stopped(one, stopped, f": {words}")
 
 
 def census(found: Iterable[tuple[str, Found, Found | None]]) -> Iterator[Block]:
@@ -68,10 +72,11 @@ def census(found: Iterable[tuple[str, Found, Found | None]]) -> Iterator[Block]:
     for name, one, before in found:
         total = sum(one["objects"])
         sign = "~" if one["every"] > 1 else ""
+        both = "~" if sign or (before and before["every"] > 1) else ""
         then = {row[0]: row for row in before["rows"]} if before else {}
         rows = []
         for kind, count, slots, held, by_generation in one["rows"][:SHOWN_TYPES]:
-            grown = f"{count - then[kind][1]:+,}" if kind in then else "new" if before else ""
+            grown = f"{both}{count - then[kind][1]:+,}" if kind in then else "new" if before else ""
             share = count / total if total else 0.0
             old = f"{sign}{by_generation[2]:,}"
             rows.append(
@@ -91,17 +96,28 @@ def census(found: Iterable[tuple[str, Found, Found | None]]) -> Iterator[Block]:
         if one["frozen"]:
             yield Line("frozen objects are in no row: the interpreter does not list them", "quiet", indent=2)
         if one["every"] > 1:
-            yield Line(f"~ gen 2: each {one['every']:,}th object was looked at", "quiet", indent=2)
+            yield Line(
+                f"~ gen 2: one object in {one['every']:,} was looked at; --budget 0 counts all",
+                "quiet",
+                indent=2,
+            )
         if one["largest"]:
             large = tuple(
-                (f"{length:,}", kind, way or "not looked for") for length, kind, way in one["largest"]
+                (f"{length:,}", kind, way or "not looked for (--budget, --no-paths)")
+                for length, kind, way in one["largest"]
             )
             yield Table(
                 "The largest containers", ("length", "type", "where it hangs"), large, frozenset((0,))
             )
         for line in advice(one):
             yield Line(line, indent=2)
-        yield Line(f"it stopped the process for {one['took'] * 1e3:,.0f} ms", "quiet", indent=2)
+        yield _stopped(one, one["took"], "")
+
+
+def _stopped(one: Found, seconds: float, words: str) -> Line:
+    # What an older recorder left does not say whether requests were counted.
+    unknown = "" if one.get("requests_counted", True) else NOT_COUNTED
+    return Line(f"it stopped the process for {seconds * 1e3:,.0f} ms{words}{unknown}", "quiet", indent=2)
 
 
 def advice(one: Found) -> Iterator[str]:
@@ -134,7 +150,7 @@ def alive(found: Iterable[tuple[str, Found]]) -> Iterator[Block]:
         sub = f", {one['subclasses']:,} of them of subclasses" if one["subclasses"] else ""
         yield Line(f"{name}: {one['count']:,} live objects of {one['name']}{sub}", style)
         for way in one["ways"]:
-            yield Line(f"held by {way}", indent=4)
+            yield Line(way if way.startswith(NO_WAY) else f"held by {way}", indent=4)
         if one["frozen"]:
             yield Line(
                 f"{one['frozen']:,} objects are frozen there and cannot be listed: those are not counted",
