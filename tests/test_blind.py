@@ -62,10 +62,16 @@ def test_a_fault_is_left_out_where_nobody_can_say_which_it_was() -> None:
         stalls, left = label(lines, told, victims, lambda victim, name: {"aside"}, random.Random(1))
         return [stall.culprit for stall in stalls], left
 
-    slow, none = fault("b", 2, 1005, 1115), {"two at once": 0, "not held up": 0}
+    slow, none = (
+        fault("b", 2, 1005, 1115),
+        {"two at once": 0, "not held up": 0, "something else too": 0},
+    )
     assert made(slow) == ([2], none)
     assert made({**slow, "collector": False}) == ([0], none)
     assert made(slow, fault("c", 3, 1050, 1100)) == ([], none | {"two at once": 2})
+    first, second = fault("b", 2, 1002, 1060), fault("b", 2, 1065, 1118)
+    assert made(first, second)[1] == none | {"two at once": 2}
+    assert made(fault("b", 2, 1010, 1055)) == ([], none | {"something else too": 1})
     assert made(slow, fault("sidecar", 4, 1050, 1100)) == ([2], none)
     assert made(fault("b", 2, 1300, 1400)) == ([], none | {"not held up": 1})
     stalls, _ = label(
