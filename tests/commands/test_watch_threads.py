@@ -111,6 +111,42 @@ def test_beside_a_recording_a_pass_is_told_from_a_long_call(tmp_path: Path) -> N
     assert data["not_seen"] == []
 
 
+#: A pass that lasts because a finalizer sleeps in it: nobody is hot.
+SLEEPER = """
+import gc, sys, time
+gc.disable()
+class Slow:
+    def __del__(self): time.sleep(0.2)
+print("ready", flush=True)
+sys.stdin.readline()
+slow = Slow()
+slow.me = slow
+del slow
+gc.collect()
+print("done", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_pass_that_was_no_suspect_is_told_where_there_are_no_suspects(tmp_path: Path) -> None:
+    program = tmp_path / "target.py"
+    program.write_text(SLEEPER)
+    with running(tmp_path, sys.executable, str(program)) as target:
+        assert target.stdin is not None and target.stdout is not None
+        assert target.stdout.readline() == "ready\n"
+        with watching(tmp_path, str(target.pid)) as watcher:
+            begun(watcher)
+            target.stdin.write("go\n")
+            target.stdin.flush()
+            assert target.stdout.readline() == "done\n"
+            watcher.send_signal(signal.SIGINT)
+            output, errors = watcher.communicate(timeout=60)
+        assert watcher.returncode == 0, errors
+    assert "No window of 50 ms" in output
+    assert "1 passes of 60 ms and more were not seen" in output
+    assert "not seen: generation 2 of" in output
+
+
 def test_any_process_and_its_children(tmp_path: Path) -> None:
     """A shell that spins, as a child of one that waits: nothing of ours is in it, and it is no Python."""
     script = "sh -c 'echo here; i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done' & wait; read line"

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from frostline.commands._newest import newest
+from frostline.commands._numbers import Range
 from frostline.commands.status import printable
 from frostline.reach import asking
 
@@ -20,7 +21,7 @@ def options(function: F) -> F:
         click.option(
             "--wait",
             "seconds",
-            type=click.FloatRange(min=0.1, max=3600.0),
+            type=Range(min=0.1, max=3600.0),
             default=5.0,
             show_default=True,
             metavar="SECONDS",

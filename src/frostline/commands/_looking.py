@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from frostline.commands import _control
+from frostline.commands._numbers import Range
 from frostline.errors import FrostlineError
 from frostline.reach import asking, looking
 from frostline.reach.looking import Look
@@ -35,7 +36,7 @@ def options(function: F) -> F:
         click.option(
             "--wait",
             "seconds",
-            type=click.FloatRange(min=0.1, max=3600.0),
+            type=Range(min=0.1, max=3600.0),
             default=60.0,
             show_default=True,
             metavar="SECONDS",

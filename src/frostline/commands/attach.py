@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from frostline.commands._numbers import Range
 from frostline.commands.run import checked_policy, checked_presets, checked_span, size, usage
 from frostline.commands.status import printable
 from frostline.reach import asking
@@ -47,7 +48,7 @@ of unused bytes behind a library's code, written once."""
 @click.option(
     "--wait",
     "seconds",
-    type=click.FloatRange(min=0.1, max=3600.0),
+    type=Range(min=0.1, max=3600.0),
     default=10.0,
     show_default=True,
     metavar="SECONDS",

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from frostline.commands import _looking
+from frostline.commands._numbers import Range
 from frostline.errors import FrostlineError
 from frostline.report import write
 from frostline.report.heap import census as shown
@@ -19,7 +20,7 @@ from frostline.report.heap import census as shown
 @_looking.options
 @click.option(
     "--budget",
-    type=click.FloatRange(min=0.0, max=3600.0),
+    type=Range(min=0.0, max=3600.0),
     default=1.0,
     show_default=True,
     metavar="SECONDS",

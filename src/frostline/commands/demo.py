@@ -16,6 +16,7 @@ from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeElap
 from rich.progress import Progress as Bar
 
 from frostline.analysis import Analysis, ProcessReport
+from frostline.commands._numbers import Range
 from frostline.commands.report import analysed
 from frostline.demo.drive import Load, describe
 from frostline.demo.show import ARMS, Outcome, Progress, interruptible, run_show
@@ -30,13 +31,13 @@ _BUSY_CORES = 0.3
 
 @click.group(invoke_without_command=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="New folder for the recordings.")
-@click.option("--scale", type=click.FloatRange(0.01, 10), default=1.0, show_default=True,
+@click.option("--scale", type=Range(0.01, 10), default=1.0, show_default=True,
               help="Size of the heaps; 1 is 0.6 to 1 million objects a process.")  # fmt: skip
 @click.option("--workers", type=click.IntRange(1, 8), default=1, show_default=True,
               help="Worker processes behind the engine core.")  # fmt: skip
-@click.option("--seconds", type=click.FloatRange(1, 3600), default=40.0, show_default=True,
+@click.option("--seconds", type=Range(1, 3600), default=40.0, show_default=True,
               help="Time under load, for each of the two runs.")  # fmt: skip
-@click.option("--rate", type=click.FloatRange(0.1, 1000), default=12.0, show_default=True,
+@click.option("--rate", type=Range(0.1, 1000), default=12.0, show_default=True,
               help="Requests a second.")  # fmt: skip
 @click.pass_context
 def demo(
@@ -73,11 +74,11 @@ def demo(
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True,
               help="Port to listen on; 0: the kernel chooses.")  # fmt: skip
-@click.option("--scale", type=click.FloatRange(0.01, 10), default=1.0, show_default=True,
+@click.option("--scale", type=Range(0.01, 10), default=1.0, show_default=True,
               help="Size of the heaps; 1 is 0.6 to 1 million objects a process.")  # fmt: skip
 @click.option("--workers", type=click.IntRange(1, 8), default=1, show_default=True,
               help="Worker processes behind the engine core.")  # fmt: skip
-@click.option("--step-ms", type=click.FloatRange(0, 1000), default=5.0, show_default=True,
+@click.option("--step-ms", type=Range(0, 1000), default=5.0, show_default=True,
               help="A step takes at least so long, as on an accelerator.")  # fmt: skip
 @click.option("--seed", type=int, default=0, help="Of the model's weights.")
 @click.option("--announce", type=click.Path(path_type=Path), help="File to write the address to.")
@@ -94,9 +95,9 @@ def serve(
 
 @demo.command()
 @click.argument("url")
-@click.option("--rate", type=click.FloatRange(0.1, 1000), default=12.0, show_default=True,
+@click.option("--rate", type=Range(0.1, 1000), default=12.0, show_default=True,
               help="Requests a second.")  # fmt: skip
-@click.option("--seconds", type=click.FloatRange(1, 3600), default=30.0, show_default=True,
+@click.option("--seconds", type=Range(1, 3600), default=30.0, show_default=True,
               help="How long requests are sent.")  # fmt: skip
 @click.option("--seed", type=int, default=0, help="Of the plan of arrivals.")
 @click.option("--output", type=click.Path(path_type=Path), help="File for every request's times.")

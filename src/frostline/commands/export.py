@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from frostline.analysis.verdict import milliseconds as ms
+from frostline.commands._numbers import Range
 from frostline.commands.report import Named, analysed
 from frostline.errors import FrostlineError
 from frostline.export.chrome import write_chrome
@@ -41,7 +42,7 @@ LONGEST = 5
 )
 @click.option(
     "--gap-ms",
-    type=click.FloatRange(min=0.001),
+    type=Range(min=0.001),
     default=5.0,
     show_default=True,
     help="With --into: a device's gap is one from this length on.",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from frostline.commands._numbers import Range
 from frostline.errors import FrostlineError
 from frostline.experiment.load.plan import NS, Rung, from_trace, ladder
 from frostline.format import redact
@@ -26,19 +27,19 @@ _PATHS = {"chat": "/v1/chat/completions", "completions": "/v1/completions"}
 
 @click.command(short_help="Send a server requests by a plan, and say what its users would feel.")
 @click.argument("url")
-@click.option("--rate", "rates", multiple=True, type=click.FloatRange(min=0.01, max=1e6), metavar="N",
+@click.option("--rate", "rates", multiple=True, type=Range(min=0.01, max=1e6), metavar="N",
               help="Requests a second; several make a ladder, in this order.")  # fmt: skip
 @click.option("--trace", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
               help="Send at the times in FILE instead: seconds, one a line.")  # fmt: skip
-@click.option("--seconds", type=click.FloatRange(min=0.1, max=1e6), default=30.0, show_default=True,
+@click.option("--seconds", type=Range(min=0.1, max=1e6), default=30.0, show_default=True,
               help="Measured time of each rate.")  # fmt: skip
-@click.option("--warmup", type=click.FloatRange(min=0.0, max=1e6), default=5.0, show_default=True,
+@click.option("--warmup", type=Range(min=0.0, max=1e6), default=5.0, show_default=True,
               help="Seconds before, at the same rate, that do not count.")  # fmt: skip
 @click.option("--even", is_flag=True, help="Even gaps; else exponential ones (Poisson).")
 @click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True)
-@click.option("--deadline", type=click.FloatRange(min=0.01, max=1e5), default=30.0, show_default=True,
+@click.option("--deadline", type=Range(min=0.01, max=1e5), default=30.0, show_default=True,
               help="Seconds after its time in the plan at which a request has failed.")  # fmt: skip
-@click.option("--limit-ms", type=click.FloatRange(min=0.0), default=1000.0, show_default=True,
+@click.option("--limit-ms", type=Range(min=0.0), default=1000.0, show_default=True,
               help="p99 that a rate must keep to count for the ceiling.")  # fmt: skip
 @click.option("--api", type=click.Choice(["http", "chat", "completions"]), default="http", show_default=True,
               help="Plain HTTP, or OpenAI's streaming API below URL.")  # fmt: skip

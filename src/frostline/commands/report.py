@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import click
 from frostline.analysis import Analysis, Options, analyse
 from frostline.analysis.requests import with_requests
 from frostline.commands._newest import newest
+from frostline.commands._numbers import Range
 from frostline.reach.sealing import seal_dead
 from frostline.recording import Session, merge, read_session
 from frostline.recording.requests import FORMATS, read_requests
@@ -23,12 +23,6 @@ from frostline.report import report as text_report
 from frostline.report import to_json, write, write_csv, write_parquet
 from frostline.report.html import to_html
 from frostline.report.toparquet import arrow
-
-
-def _finite(_: click.Context, parameter: click.Parameter, value: float) -> float:
-    if not math.isfinite(value):  # click's ranges let "nan" through
-        raise click.BadParameter("must be a finite number", param=parameter)
-    return value
 
 
 class Named(click.Path):
@@ -66,17 +60,15 @@ class Named(click.Path):
 )
 @click.option(
     "--long-factor",
-    type=click.FloatRange(min=1.0),
+    type=Range(min=1.0),
     default=3.0,
-    callback=_finite,
     show_default=True,
     help="A step is slow over this many times its label's median ...",
 )
 @click.option(
     "--long-ms",
-    type=click.FloatRange(min=0.0),
+    type=Range(min=0.0),
     default=20.0,
-    callback=_finite,
     show_default=True,
     help="... and over this many milliseconds.",
 )

@@ -14,6 +14,7 @@ import numpy as np
 
 from frostline.analysis.passes import pauses_of
 from frostline.analysis.verdict import milliseconds as ms
+from frostline.commands._numbers import Range
 from frostline.commands.run import seconds as duration
 from frostline.commands.run import usage
 from frostline.errors import FrostlineError
@@ -67,7 +68,7 @@ def _interval(text: str) -> int:
 @click.command(name="watch-threads", short_help="See from outside when one thread alone was hot.")
 @click.argument("where", metavar="PID|SESSION")
 @click.option("--tree", is_flag=True, help="Its descendants as well.")
-@click.option("--seconds", "limit", type=click.FloatRange(min=0.1), help="Until then; else until Ctrl-C.")
+@click.option("--seconds", "limit", type=Range(min=0.1), help="Until then; else until Ctrl-C.")
 @click.option("--interval", default="5ms", show_default=True, metavar="TIME", help="Between two looks.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON at the end (suspects go to stderr).")
 def watch_threads(where: str, tree: bool, limit: float | None, interval: str, as_json: bool) -> None:
@@ -93,7 +94,7 @@ def watch_threads(where: str, tree: bool, limit: float | None, interval: str, as
         json.dump(value, sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
-        for line in _summary(watch, stop, session, found, joined, unseen):
+        for line in _summary(watch, stop, session if series else None, found, joined, unseen):
             click.echo(safe(line))
 
 
@@ -212,6 +213,7 @@ def _summary(
     joined: list[Joined],
     unseen: list[Unseen],
 ) -> list[str]:
+    """What came of it. ``session``: the recording that the suspects were laid beside, where there is one."""
     watched = (stop - watch.start) / 1e9
     total = sum(one.suspect.length for one in found)
     lines = [""]
@@ -223,12 +225,17 @@ def _summary(
         )
     else:
         lines.append(f"No window of 50 ms in {watched:,.1f} s in which one thread alone was hot.")
-    recorded = [one for one in joined if one.passes is not None]
-    if recorded:
+    if session is not None:
+        recorded = [one for one in joined if one.passes is not None]
         passes = sum(one.verdict == "a pass" for one in recorded)
+        suspects = (
+            f"{passes:,} of {len(recorded):,} suspects are passes, {len(recorded) - passes:,} are not; "
+            if recorded
+            else ""
+        )
         lines.append(
-            f"Beside the recording ({session}): {passes:,} of {len(recorded):,} suspects are passes, "
-            f"{len(recorded) - passes:,} are not; {len(unseen):,} passes of 60 ms and more were not seen."
+            f"Beside the recording ({session}): {suspects}{len(unseen):,} passes of 60 ms and more were not "
+            "seen."
         )
         for one, its in zip(found, joined, strict=True):
             if its.verdict == "not a pass":
