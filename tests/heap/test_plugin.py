@@ -35,6 +35,9 @@ def test_excused(no_cycles):
 def test_cycle_by_mark():
     cycle()
 
+def test_plain_failure():
+    raise ValueError("of its own")
+
 @pytest.mark.no_cycles
 def test_none_by_mark():
     Ticket()
@@ -80,6 +83,7 @@ GOOD = (
     "none_in_block", "excused", "none_by_mark", "released", "within_budget", "state_is_left",
 )  # fmt: skip
 BAD = {
+    "plain_failure": "ValueError: of its own",
     "cycle_in_block": "Ticket -> __dict__['me'] -> test_suite.Ticket",
     "cycle_by_mark": "Ticket -> __dict__['me'] -> test_suite.Ticket",
     "held": "is alive, held by test_suite.kept[0]",
@@ -120,7 +124,8 @@ def test_the_summary_names_the_callers(tmp_path: Path, workers: tuple[str, ...])
     text = run(tmp_path, "--frostline", *workers)
     assert "the collector, by frostline" in text
     assert "gc.collect() is called" in text
-    assert "test_suite.py:" in text.partition("gc.collect() is called")[2]
+    callers = text.partition("gc.collect() is called")[2]
+    assert "test_suite.py:" in callers and "pytest_plugin.py" not in callers
 
 
 def test_inert_unless_used(tmp_path: Path) -> None:
