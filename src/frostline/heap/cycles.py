@@ -270,7 +270,8 @@ def in_words(cycle: "list[object]") -> "tuple[str, ...]":
 def _shown(here: object, link: str) -> str:
     if link.startswith(".__dict__["):
         return f" -> {link[1:]}"
-    if type(here) in (MethodType, edges.Cell) or not link:
+    kind = type(here)
+    if kind is MethodType or kind is edges.Cell or not link:
         return ""  # a method's object, a cell's content: nothing else is meant
     return link if link[0] in ".[" else f" {link}"
 

@@ -11,6 +11,7 @@ getter of the interpreter hands out is compared by identity.
 import gc
 import sys
 
+from frostline.heap import frames
 from frostline.probe.kinds import (
     CodeType,
     CoroutineType,
@@ -22,7 +23,7 @@ from frostline.probe.kinds import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from types import CellType, FrameType, TracebackType
     from typing import Any
 
@@ -138,7 +139,14 @@ def mro(kind: type) -> "tuple[type, ...]":
 
 
 def _key(holder: "dict[Any, Any]", held: object) -> str:
-    for key, value in dict.items(holder):
+    try:
+        return _among(dict.items(holder), held)
+    except RuntimeError:  # another thread has put something into it: a list of a dict is made at one go
+        return _among(list(dict.items(holder)), held)
+
+
+def _among(pairs: "Iterable[tuple[object, object]]", held: object) -> str:
+    for key, value in pairs:
         if value is held:
             return f"[{word(key)}]"
         if key is held:
@@ -148,9 +156,12 @@ def _key(holder: "dict[Any, Any]", held: object) -> str:
 
 def _place(holder: "list[object] | tuple[object, ...]", held: object) -> str:
     base = list if issubclass(type(holder), list) else tuple
-    for i in range(base.__len__(holder)):  # type: ignore[arg-type]
-        if base.__getitem__(holder, i) is held:  # type: ignore[index]
-            return f"[{i}]"
+    try:
+        for i in range(base.__len__(holder)):  # type: ignore[arg-type]
+            if base.__getitem__(holder, i) is held:  # type: ignore[index]
+                return f"[{i}]"
+    except IndexError:  # another thread has shortened it
+        pass
     return ""
 
 
@@ -167,7 +178,7 @@ def _of_function(holder: "FunctionType", held: object) -> str:
 
 def _local(frame: "FrameType", held: object) -> str:
     """The local variable of a frame that holds ``held``, itself or in a cell."""
-    for name, value in dict(frame.f_locals).items():
+    for name, value in frames.variables(frame).items():
         if value is held or (type(held) is Cell and contents(held) is value):  # type: ignore[arg-type]
             return f"variable {name}"
     return ""
@@ -176,7 +187,7 @@ def _local(frame: "FrameType", held: object) -> str:
 def _of_class(holder: type, held: object) -> str:
     if mro(holder) is held:
         return ".__mro__"
-    for name, value in type.__dict__["__dict__"].__get__(holder).items():
+    for name, value in list(type.__dict__["__dict__"].__get__(holder).items()):
         if value is held:
             return f".{name}"
     return _getter(holder, held)
@@ -184,7 +195,7 @@ def _of_class(holder: type, held: object) -> str:
 
 def _slot(holder: object, held: object) -> str:
     for cls in mro(type(holder)):
-        for name, member in type.__dict__["__dict__"].__get__(cls).items():
+        for name, member in list(type.__dict__["__dict__"].__get__(cls).items()):
             if type(member) is MemberDescriptorType:
                 try:
                     if member.__get__(holder) is held:
@@ -201,7 +212,8 @@ def _getter(holder: object, held: object) -> str:
             continue
         names = type.__dict__["__dict__"].__get__(cls)
         for name in _GETTERS:
-            if name in names and type(names[name]) in (GetSet, MemberDescriptorType):
+            kind = type(names[name]) if name in names else None
+            if kind is GetSet or kind is MemberDescriptorType:
                 try:
                     if names[name].__get__(holder) is held:
                         return f".{name}"
@@ -254,7 +266,9 @@ def word(key: object) -> str:
         return repr(key if len(key) <= 40 else key[:37] + "...")
     if type(key) is int or key is None or type(key) is bool:
         return repr(key)[:40]
-    return f"<{type(key).__name__}>"
+    if issubclass(type(key), type):
+        return f"<class {named(key)}>"  # type: ignore[arg-type]
+    return f"<{named(type(key))}>"
 
 
 def place(code: "CodeType", line: int = 0) -> str:
@@ -308,8 +322,7 @@ def node(one: object, *, placed: bool = False) -> str:
         code: CodeType = one.__code__  # type: ignore[attr-defined]
         return f"function {code.co_name} ({place(code)})"
     if kind is MethodType:
-        name = getattr(one.__func__, "__name__", "")  # type: ignore[attr-defined]
-        words = f"method {name}" if type(name) is str else "method"
+        words = f"method {_name_of(one.__func__)}"  # type: ignore[attr-defined]
         ran = code_of(one) if placed else None
         return f"{words} ({place(ran)})" if ran is not None else words
     if kind is Frame:
@@ -337,6 +350,18 @@ def node(one: object, *, placed: bool = False) -> str:
     return named(kind)
 
 
+def _name_of(called: object) -> str:
+    """What a bound method calls, past what that may have made of the word."""
+    kind = type(called)
+    if kind is FunctionType:
+        name: object = called.__name__  # type: ignore[attr-defined]
+        return name if type(name) is str else called.__code__.co_name  # type: ignore[attr-defined]
+    for key, name in list((own_dict(called) or {}).items()):
+        if type(key) is str and key == "__name__" and type(name) is str:
+            return name  # a wrapper of functools
+    return f"of {named(kind)}" if heap_type(kind) or kind is MethodType else named(kind)
+
+
 def heap_type(kind: type) -> bool:
     """Whether a type was made at run time: by a class statement, or by a C module of the newer kind."""
     return bool(type.__dict__["__flags__"].__get__(kind) & (1 << 9))
@@ -361,5 +386,5 @@ def traceback_of(error: object) -> object:
 def named(kind: type) -> str:
     """A type's name, with its module unless that is the interpreter's or the program's own file."""
     module = module_of(kind)
-    name = type.__dict__["__qualname__"].__get__(kind).replace("<locals>.", "")
+    name = str.replace(type.__dict__["__qualname__"].__get__(kind), "<locals>.", "")
     return name if module in ("builtins", "__main__", "") else f"{module}.{name}"

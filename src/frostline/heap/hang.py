@@ -11,7 +11,7 @@ import gc
 import sys
 import time
 
-from frostline.heap import edges
+from frostline.heap import edges, frames
 from frostline.probe.kinds import ModuleType
 
 TYPE_CHECKING = False
@@ -37,7 +37,6 @@ def way(target: object, until: float = float("inf")) -> str:
     leads: dict[int, object] = {id(target): None}
     layer: list[object] = [target]
     keep: list[object] = []
-    frames = _frames_holding
     for _ in range(DEPTH):
         if time.monotonic() >= until:
             return ""
@@ -45,7 +44,7 @@ def way(target: object, until: float = float("inf")) -> str:
             module = owners.get(id(one))
             if module is not None:
                 return _told(module, one, leads)
-            holder = frames(one)
+            holder = _frames_holding(one)
             if holder:
                 return _told(holder, one, leads)
         before = layer
@@ -94,7 +93,7 @@ def _frames_holding(one: object) -> str:
         while at is not None:
             # What a module's own frame has is in the module, and is found as that.
             if at.f_code.co_name != "<module>" and not at.f_code.co_filename.startswith(_OURS):
-                for name, value in dict(at.f_locals).items():
+                for name, value in frames.variables(at).items():
                     if value is one:
                         where = edges.place(at.f_code, at.f_lineno or 0)
                         return f"{at.f_code.co_name} ({where}) variable {name}"
