@@ -11,6 +11,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+from click.testing import CliRunner
+
+from frostline.commands.try_policy import configuration, try_policy
+from frostline.errors import FrostlineError
+from frostline.experiment.ablation.plan import Arm, Load, Plan
 from tests.reach.under_run import FROSTLINE, environment, wait_for
 
 HERE = Path(__file__).parent
@@ -140,3 +146,46 @@ def test_what_it_would_do_is_said_before(tmp_path: Path) -> None:
     done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True)
     assert done.returncode == 2 and "[bad-policy]" in done.stderr
     assert not os.path.exists(tmp_path / "plan.ablation")
+
+
+@pytest.mark.parametrize(
+    ("options", "slug"),
+    [
+        ("--load x --metric work:lower", "try-usage"),
+        ("--ready-url http://127.0.0.1:1/", "try-usage"),
+        ("--ready-url http://127.0.0.1:1/ --load x", "try-usage"),
+        ("--ready-url http://127.0.0.1:1/ --load x --metric work:faster", "try-usage"),
+        ("--ready-log ./file:up --load x --metric work:lower", "try-usage"),
+        ("--ready-url http://127.0.0.1:1/ --load-url http://127.0.0.1:1/ --policy freez", "bad-policy"),
+        ("--ready-url http://127.0.0.1:1/ --load-url http://127.0.0.1:1/ --window soon", "bad-duration"),
+    ],
+)
+def test_try_says_what_it_needs(options: str, slug: str) -> None:
+    words = ["--policy", "freeze", *options.split(), "--", "server"]
+    error = CliRunner().invoke(try_policy, words).exception
+    assert isinstance(error, FrostlineError) and (error.slug, error.exit_code) == (slug, 2)
+
+
+def test_try_of_one_block_keeps_nothing(tmp_path: Path) -> None:
+    port = free_port()
+    server = [sys.executable, str(HERE / "paused.py"), str(port), str(tmp_path / "starts")]
+    url = f"http://127.0.0.1:{port}/"
+    load = f"{sys.executable} {HERE / 'asking.py'} {url} 5 {tmp_path / 'count'}"
+    keep = tmp_path / "keep.env"
+    options = ["--ready-url", f"{url}health", "--load", load, "--metric", "work:lower", "--write", str(keep)]
+    done = subprocess.run(
+        [*FROSTLINE, "try", "--policy", "freeze@Engine", *options, "--blocks", "1", "--", *server],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 1 and "Not kept: it cannot be told whether freeze@Engine gains" in done.stdout
+    assert not keep.exists() and "6 are the fewest" in done.stdout
+    assert (tmp_path / "starts").read_text().split() == ["none", "freeze@Engine", "freeze@Engine", "none"]
+
+
+def test_what_is_kept_is_written_as_it_is_typed() -> None:
+    ready = {"kind": "url", "url": "http://127.0.0.1:1/a b"}
+    plan = Plan(("serve", "it"), ready, Load("u"), (Arm("none"), Arm("f", "follow", ("Engine",))))
+    assert configuration(plan) == ["FROSTLINE_POLICY=follow@Engine"]

@@ -10,6 +10,7 @@ import pytest
 
 from frostline.commands._forest import page
 from frostline.commands._outcome import after
+from frostline.commands.try_policy import decide
 from frostline.experiment.ablation.doing import SCREEN, Done, chosen
 from frostline.experiment.ablation.judging import Outcome, judge
 from frostline.experiment.ablation.plan import Plan, of
@@ -157,3 +158,27 @@ def test_the_page_is_whole_and_safe() -> None:
     evil = replace(found, judged=(replace(found.judged[0], arm="<b>x</b>"),))
     assert "<b>x" not in page(evil, [])
     assert "No block is complete" in page(replace(found, judged=()), [])
+
+
+def tried(ratio: float, fall: bool = True, blocks: int = 8, memory: float = 100.0) -> tuple[bool, str]:
+    arms = [{"name": "none"}, {"name": "freeze", "policy": "freeze"}]
+    data = {name: table for name, table in TWO.items() if name != "arms"} | {"arm": arms}
+    found = outcome({"freeze": ratio}, fall=fall, blocks=blocks, data=data)
+    runs = [replace(run, memory_mib=100.0 if run.arm == "none" else memory) for run in found.done.runs]
+    return decide(judge(found.plan, replace(found.done, runs=tuple(runs))), 1.1)
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        (tried(0.8), "and the pauses fell with it; memory 100 to 100 MiB"),
+        (tried(0.8, fall=False), "not explained by the collector"),
+        (tried(0.8, memory=150.0), "over 1.1 times (--max-memory)"),
+        (tried(1.0), "it gained nothing, p99 is no measurable effect, though pause seconds fell"),
+        (tried(1.2), "it made it worse"),
+        (tried(0.8, blocks=5), "it cannot be told"),
+    ],
+)
+def test_only_what_is_proved_is_kept(kept: tuple[bool, str], said: str) -> None:
+    """Case 49 among them: pauses fall, and nothing is gained."""
+    assert kept[0] is (said.startswith("and the pauses")) and said in kept[1]

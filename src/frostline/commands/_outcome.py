@@ -160,6 +160,8 @@ def _mechanisms(outcome: Outcome) -> Iterator[Block]:
             f"{one.longest_b:.1f}",
             _walked(one.walked_a),
             _walked(one.walked_b),
+            f"{one.memory_a:,.0f}" if one.memory_a else "-",
+            f"{one.memory_b:,.0f}" if one.memory_b else "-",
             ("fell" if one.fell else "did not fall") if outcome.blocks >= 6 else "too few blocks",
         )
         for one in outcome.mechanisms
@@ -168,10 +170,10 @@ def _mechanisms(outcome: Outcome) -> Iterator[Block]:
         yield Table(
             "Mechanism: pauses of the processes that the arm treats, in the window, control against arm",
             ("arm", "treats", "pause s", "arm's", "full passes", "arm's ", "longest ms", "arm's  ",
-             "~walked", "arm's   ", "pause seconds"),
+             "~walked", "arm's   ", "MiB of all", "arm's    ", "pause seconds"),
             tuple(rows),
-            frozenset(range(2, 10)),
-            ("~walked", "arm's   "),
+            frozenset(range(2, 12)),
+            ("~walked", "arm's   ", "MiB of all", "arm's    "),
         )  # fmt: skip
 
 

@@ -54,6 +54,8 @@ COMMANDS = {
     "why-alive": ("frostline.commands.why_alive", "Say who holds the objects of a class in a live server."),
     "ping": ("frostline.commands.ping", "Say which of its processes answer, and which do not and why."),
     "load": ("frostline.commands.load", "Send a server requests by a plan, and say what users would feel."),
+    "compare": ("frostline.commands.compare", "Compare recordings in pairs: A B, or A B A2 B2 ..."),
+    "try": ("frostline.commands.try_policy", "Try a policy on your own server: keep it, or hear why not."),
     "ablate": ("frostline.commands.ablate", "Prove on your own server what a policy changes, by role."),
     "watch-threads": (
         "frostline.commands.watch_threads",
@@ -177,7 +179,8 @@ def _dispatch(arguments: list[str]) -> int:
                 return None
             module = importlib.import_module(COMMANDS[cmd_name][0])
             _loaded()
-            found: click.Command = getattr(module, cmd_name.replace("-", "_"))
+            # Named as its module is: "try" could be the name of neither.
+            found: click.Command = getattr(module, COMMANDS[cmd_name][0].rpartition(".")[2])
             return found
 
         def resolve_command(

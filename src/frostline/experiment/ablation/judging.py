@@ -63,6 +63,7 @@ class Mechanism:
         a, b: median pause seconds of theirs in a window. full_a, full_b: full passes, medians.
         longest_a, longest_b: of all windows, ms. walked_a, walked_b: by full passes, medians; None where
             it is not known.
+        memory_a, memory_b: MiB of the whole server at the end of the load, medians; 0 where not known.
         ratio: of the pause seconds, by block.
         fell: it is under FELL, and its interval under 1; never with too few blocks for one.
         explained: an effect is there and they fell; None where there is no effect to explain.
@@ -78,6 +79,8 @@ class Mechanism:
     longest_b: float
     walked_a: float | None
     walked_b: float | None
+    memory_a: float
+    memory_b: float
     ratio: float
     fell: bool
     explained: bool | None
@@ -225,6 +228,8 @@ def _mechanism(blocks: list[Block], control: Arm, arm: Arm, judged: Judged | Non
         longest_b=max(_longest(run, roles) for run in b),
         walked_a=_walked(a, roles),
         walked_b=_walked(b, roles),
+        memory_a=median([run.memory_mib for run in a]),
+        memory_b=median([run.memory_mib for run in b]),
         ratio=ratio,
         fell=fell and bool(roles),
         explained=(fell and bool(roles)) if there else None,

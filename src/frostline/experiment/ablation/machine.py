@@ -38,6 +38,22 @@ def load_average() -> float:
     return round(os.getloadavg()[0], 2)
 
 
+def memory_mib(pid: int) -> float:
+    """PSS of a process and of all below it: what is shared counts once. 0 where the machine does not say."""
+    import psutil  # type: ignore[import-untyped]
+
+    try:
+        root = psutil.Process(pid)
+        tree = [root.pid, *(child.pid for child in root.children(recursive=True))]
+    except psutil.Error:
+        return 0.0
+    total = 0
+    for one in tree:
+        lines = _read(f"/proc/{one}/smaps_rollup").splitlines()
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return round(total / 1024, 1)
+
+
 class Busy:
     """Cores that programs other than ours use, from now on."""
 

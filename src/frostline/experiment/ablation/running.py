@@ -43,6 +43,7 @@ class Run:
         metrics: by name, positive.
         roles: what the recording says of the window, by role (``measuring.Pauses``).
         missed: Python processes that were not recorded.
+        memory_mib: of the server's processes together at the end of the load, shared pages once; 0 unknown.
         seconds: what the run took in all.
         load1: load average before it. others: cores that other programs used meanwhile.
     """
@@ -55,13 +56,13 @@ class Run:
     metrics: dict[str, float] = field(default_factory=dict)
     roles: dict[str, dict[str, Any]] = field(default_factory=dict)
     missed: int = 0
+    memory_mib: float = 0.0
     failures: int = 0
     requests: int = 0
     window_s: float = 0.0
     seconds: float = 0.0
     load1: float = 0.0
     others: float | None = None
-    pythons: tuple[str, ...] = ()
 
     @property
     def valid(self) -> bool:
@@ -87,9 +88,10 @@ def run_once(
     found: dict[str, Any] = {}
     why = ""
     try:
-        with _server(plan, arm, folder, progress):
+        with _server(plan, arm, folder, progress) as pid:
             progress("load")
-            window, found = _load(plan, arm, folder)
+            window, found = _load(plan, folder)
+            found["memory_mib"] = machine.memory_mib(pid)
             time.sleep(plan.drain)
     except _Failed as error:
         why = str(error)
@@ -141,8 +143,8 @@ def _pinned(cpus: str) -> Callable[[], None] | None:
 
 
 @contextlib.contextmanager
-def _server(plan: Plan, arm: Arm, folder: Path, progress: Progress) -> Iterator[None]:
-    """The server, ready; ended when the block ends, whatever ended it."""
+def _server(plan: Plan, arm: Arm, folder: Path, progress: Progress) -> Iterator[int]:
+    """The server, ready: its pid. Ended when the block ends, whatever ended it."""
     policy = ("--policy", arm.given) if arm.policy else ()
     command = [*_FROSTLINE, "run", "-o", str(folder / "rec"), *plan.options, *policy, *_ready_options(plan)]
     log = folder / "server.log"
@@ -163,7 +165,7 @@ def _server(plan: Plan, arm: Arm, folder: Path, progress: Progress) -> Iterator[
     try:
         _await_ready(plan, process, log, folder / "rec")
         try:
-            yield
+            yield process.pid
         finally:
             if process.poll() is not None:  # what the load makes of that is not the cause
                 raise _Failed(f"the server ended with {process.returncode} under load{last_lines(log)}")
@@ -243,9 +245,9 @@ def last_lines(log: Path) -> str:
     return "".join(f"\n    {line[:300]}" for line in lines)
 
 
-def _load(plan: Plan, arm: Arm, folder: Path) -> tuple[tuple[int, int], dict[str, Any]]:
+def _load(plan: Plan, folder: Path) -> tuple[tuple[int, int], dict[str, Any]]:
     """Asks the server. The window in ns of CLOCK_MONOTONIC, and what the load says of it."""
-    return _own(plan, folder) if plan.load.url else _theirs(plan, arm, folder)
+    return _own(plan, folder) if plan.load.url else _theirs(plan, folder)
 
 
 def _call(command: list[str] | str, plan: Plan, folder: Path, more: tuple[tuple[str, str], ...] = ()) -> str:
@@ -302,7 +304,7 @@ def _own(plan: Plan, folder: Path) -> tuple[tuple[int, int], dict[str, Any]]:
     return (begun, begun + int(plan.window * 1e9)), found
 
 
-def _theirs(plan: Plan, arm: Arm, folder: Path) -> tuple[tuple[int, int], dict[str, Any]]:
+def _theirs(plan: Plan, folder: Path) -> tuple[tuple[int, int], dict[str, Any]]:
     """A shell command: the last JSON object of its output (with the tag, if one is asked for) counts."""
     told = (("ABLATE_WARMUP", f"{plan.warmup:g}"), ("ABLATE_WINDOW", f"{plan.window:g}"))
     begun = time.time()

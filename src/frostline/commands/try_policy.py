@@ -1,0 +1,209 @@
+"""``frostline try``: a policy on the user's own server and load, kept or not by what an A/B shows."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from frostline.commands.ablate import check_policies, performed, show, to_json
+from frostline.commands.run import checked_ready, seconds
+from frostline.errors import FrostlineError
+from frostline.experiment.ablation.judging import Judged, Mechanism, Outcome, judge
+from frostline.experiment.ablation.plan import CONTROL, OWN_METRICS, Arm, Load, Plan, checked
+from frostline.experiment.statistics import IMPROVED, INCONCLUSIVE
+from frostline.report import Line, write
+
+#: Of memory, times the control's, that a policy may take and still be kept.
+MEMORY = 1.10
+
+
+@click.command(
+    name="try",
+    context_settings={"allow_interspersed_args": False},
+    short_help="Try a policy on your own server and load: keep it, or hear that it gained nothing.",
+)
+@click.option("--policy", required=True, help="As `run --policy` takes it, follow@EngineCore too.")
+@click.option("--ready-url", metavar="URL", help="The server is ready when this answers 2xx or 3xx.")
+@click.option("--ready-log", metavar="REGEX", help="... when a line of its output matches.")
+@click.option("--ready-after", metavar="TIME", help="... so long after the start.")
+@click.option("--load-url", metavar="URL", help="Ask this by `frostline load`.")
+@click.option("--rate", type=click.FloatRange(0.01, 1e6), default=10.0, show_default=True,
+              help="Requests a second, for --load-url.")  # fmt: skip
+@click.option("--load-option", "load_options", multiple=True, metavar="OPTION",
+              help="Of `frostline load`, for --load-url: --load-option=--api --load-option=chat")  # fmt: skip
+@click.option(
+    "--load", "load_command", metavar="COMMAND", help="Or a shell command that prints a JSON object."
+)
+@click.option(
+    "--metric", metavar="NAME:lower|higher", help="What is to get better; p99:lower for --load-url."
+)
+@click.option(
+    "--blocks", type=click.IntRange(1, 1000), help="Of four runs each; 6 are the fewest that conclude."
+)
+@click.option("--warmup", default="10s", show_default=True, metavar="TIME")
+@click.option("--window", default="60s", show_default=True, metavar="TIME")
+@click.option("--max-memory", type=click.FloatRange(1.0), default=MEMORY, show_default=True,
+              help="Times the memory of today that it may take and still be kept.")  # fmt: skip
+@click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+              help="Folder of the runs; it goes on there if it was stopped.")  # fmt: skip
+@click.option("--write", "keep_file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Where the policy gained, write its settings here, as NAME=value lines.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENTS]...")
+def try_policy(
+    policy: str,
+    ready_url: str | None,
+    ready_log: str | None,
+    ready_after: str | None,
+    load_url: str | None,
+    rate: float,
+    load_options: tuple[str, ...],
+    load_command: str | None,
+    metric: str | None,
+    blocks: int | None,
+    warmup: str,
+    window: str,
+    max_memory: float,
+    output: Path | None,
+    keep_file: Path | None,
+    as_json: bool,
+    command: tuple[str, ...],
+) -> int:
+    """Run COMMAND in turn as it is and under --policy, in fresh processes, under your load; say what that
+    changed, and what to write into your configuration if it gained.
+
+    \b
+        frostline try --policy follow --ready-url http://127.0.0.1:8000/health \\
+            --load-url http://127.0.0.1:8000/ --rate 20 -- ./my-server
+
+    Ends with 0 if it gained, 3 if it did not, 1 if it cannot tell.
+    """
+    if not command:
+        raise FrostlineError(
+            "no-command", "there is no command to run", "frostline try ... -- COMMAND", exit_code=2
+        )
+    ready = checked_ready(ready_url, ready_log, ready_after)
+    if ready is None:
+        raise _wrong("nothing says when the server is ready", "--ready-url, --ready-log or --ready-after 60s")
+    if ready["kind"] == "log" and ready["path"]:
+        raise _wrong(
+            "--ready-log reads the server's output here, not a file", "Give the regular expression alone."
+        )
+    plain, _, whom = policy.partition("@")
+    roles = tuple(role.strip() for role in whom.removeprefix("!").split("+")) if whom else ()
+    plan = checked(
+        Plan(
+            command=command,
+            ready=ready,
+            load=_load(load_url, rate, load_options, load_command, metric),
+            arms=(Arm(CONTROL), Arm(policy, plain.strip(), roles, whom.startswith("!"))),
+            blocks=blocks or 0,
+            warmup=seconds(warmup),
+            window=seconds(window),
+        )
+    )
+    check_policies(plan)
+    with _folder(output) as folder:
+        outcome = judge(plan, performed(plan, folder))
+    kept, words = decide(outcome, max_memory)
+    settings = configuration(plan) if kept else []
+    if as_json:
+        import json
+
+        told = to_json(outcome) | {"kept": kept, "decision": words, "keep": settings}
+        click.echo(json.dumps(told, indent=1))
+    else:
+        show(outcome, False, None)
+        write([Line(words, "good" if kept else "bad")], sys.stdout)
+        if kept:
+            click.echo("\nKeep it with\n    " + _command(plan))
+    if kept and keep_file is not None:
+        keep_file.write_text("".join(f"{line}\n" for line in settings), encoding="utf-8")
+        click.echo(f"settings: {keep_file}", err=True)
+    if kept:
+        return 0
+    return 1 if outcome.blocks < outcome.least or outcome.main[0].verdict == INCONCLUSIVE else 3
+
+
+def decide(outcome: Outcome, max_memory: float) -> tuple[bool, str]:
+    """Whether to keep the policy, and why, in a sentence. Only what is proved is kept."""
+    if not outcome.judged:
+        return False, "Not kept: no block is complete, so nothing is known."
+    one: Judged = outcome.main[0]
+    mechanism: Mechanism = outcome.mechanisms[0]
+    if one.verdict == INCONCLUSIVE:
+        return False, f"Not kept: it cannot be told whether {one.arm} gains anything here."
+    if one.verdict != IMPROVED:
+        gained = "it gained nothing" if one.verdict != "regressed" else "it made it worse"
+        fell = ""
+        if mechanism.fell:
+            fell = f", though pause seconds fell from {mechanism.a:.3f} to {mechanism.b:.3f} s a window"
+        elif not mechanism.full_a:
+            fell = ": without it there is no full pass in a window to remove"
+        return False, f"Not kept: {gained}, {one.metric} is {one.verdict}{fell}."
+    if not mechanism.explained:
+        return False, (
+            f"Not kept: {one.metric} improved, but pauses did not fall, so it is not explained by the "
+            "collector; look for what else differs."
+        )
+    if mechanism.memory_a and mechanism.memory_b > max_memory * mechanism.memory_a:
+        return False, (
+            f"Not kept: {one.metric} improved, and memory went from {mechanism.memory_a:,.0f} to "
+            f"{mechanism.memory_b:,.0f} MiB, over {max_memory:g} times (--max-memory)."
+        )
+    memory = ""
+    if mechanism.memory_a:
+        memory = f"; memory {mechanism.memory_a:,.0f} to {mechanism.memory_b:,.0f} MiB"
+    return True, f"Keep it: {one.metric} x {one.effect.ratio:.3f}, and the pauses fell with it{memory}."
+
+
+def configuration(plan: Plan) -> list[str]:
+    """NAME=value lines for a service's environment."""
+    return [f"FROSTLINE_POLICY={plan.arms[1].given}"]
+
+
+def _command(plan: Plan) -> str:
+    """What to type, with the option that tells the boundary; the variable alone where the server does."""
+    assert plan.ready is not None
+    kind = plan.ready["kind"]
+    value = {"url": "url", "log": "regex", "after": "seconds"}[kind]
+    told = str(plan.ready[value]) + "s" * (kind == "after")
+    words = ["frostline", "run", "--policy", plan.arms[1].given, f"--ready-{kind}", told, "--", *plan.command]
+    return (
+        f"{shlex.join(words)}\n  or, where the server itself says that start-up is over, in its environment\n"
+        f"    {configuration(plan)[0]}"
+    )
+
+
+def _load(
+    url: str | None, rate: float, options: tuple[str, ...], command: str | None, metric: str | None
+) -> Load:
+    if bool(url) == bool(command):
+        raise _wrong("give --load-url or --load, one of them", "--load-url http://127.0.0.1:8000/ --rate 20")
+    if url and metric is None:
+        better = tuple((name, way == "higher") for name, way in OWN_METRICS.items())
+        return Load(url, rate, options, metrics=better)
+    name, _, way = (metric or "").rpartition(":")
+    if not name or way not in ("lower", "higher"):
+        raise _wrong("--metric names what is to get better, and which way", "--metric p99_ms:lower")
+    return Load(url or "", rate, options, command or "", metrics=((name, way == "higher"),))
+
+
+def _wrong(message: str, remedy: str) -> FrostlineError:
+    return FrostlineError("try-usage", message, remedy, exit_code=2)
+
+
+@contextlib.contextmanager
+def _folder(output: Path | None) -> Iterator[Path]:
+    """The folder of the runs; without -o one that is gone afterwards."""
+    if output is not None:
+        yield output
+        return
+    with tempfile.TemporaryDirectory(prefix="frostline-try-") as folder:
+        yield Path(folder)
