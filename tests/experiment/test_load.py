@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -131,6 +133,10 @@ def test_a_usage_count_is_believed_and_a_broken_stream_is_a_failure(tmp_path: Pa
         (("ftp://x", "--rate", "1"), "load-url"),
         (("http://x", "--rate", "1", "--header", "nothing"), "load-header"),
         (("http://x", "--rate", "1e6", "--seconds", "1e5"), "load-plan"),
+        (("http://", "--rate", "1"), "load-url"),
+        (("http://127.0.0.1:99999/", "--rate", "1"), "load-url"),
+        (("http://127.0.0.1:9/", "--rate", "1", "-o", "no folder/x"), "load-unwritable"),
+        (("http://127.0.0.1:9/", "--rate", "1", "--hdr", "no folder/x"), "load-unwritable"),
     ],
 )
 def test_nonsense_is_refused_with_what_to_do(tmp_path: Path, arguments: tuple[str, ...], slug: str) -> None:
@@ -142,3 +148,45 @@ def test_nonsense_is_refused_with_what_to_do(tmp_path: Path, arguments: tuple[st
         timeout=60,
     )
     assert done.returncode in (1, 2) and f"[{slug}]" in done.stderr
+
+
+def shown(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*FROSTLINE, "load", *arguments],
+        env=environment(tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
+
+
+def test_a_run_without_an_answer_says_so(tmp_path: Path) -> None:
+    process = shown(
+        tmp_path, "http://127.0.0.1:9/", "--rate", "20", "--seconds", "0.5", "--warmup", "0",
+        "--deadline", "0.5", "-o", "a b.jsonl",
+    )  # fmt: skip
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 1, errors
+    assert "nan" not in output and "frostline report --requests 'a b.jsonl'" in output
+
+
+def test_an_interrupted_run_is_one_of_the_time_that_it_had(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        process = shown(
+            tmp_path, f"http://127.0.0.1:{server.getsockname()[1]}/", "--rate", "50", "--even",
+            "--seconds", "600", "--warmup", "0", "-o", "out.jsonl",
+        )  # fmt: skip
+        taken = [server.accept()[0] for _ in range(5)]
+        for one in taken:
+            one.recv(65_536)
+            one.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+            while one.recv(65_536):  # until the client, which has read it all, closes
+                pass
+            one.close()
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    assert "Interrupted after" in output and "of 600.0 s" in output, errors
+    # The five answers of the second or so that there was, not of the ten minutes that were planned.
+    achieved = float(output.partition("late p99\n")[2].split()[1])
+    assert achieved > 0.1

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
+from urllib.parse import urlsplit
 
 import click
 
@@ -93,6 +95,8 @@ def load(
     target = _target(
         url, api, model, prompt, max_tokens, method, body.read() if body else b"", headers, deadline
     )
+    for path in (output, hdr):
+        _writable(path)
     with _progress(rungs, as_json) as shown:
         sent = client.run(target, rungs, shown)
     told = outcome.summaries(sent)
@@ -105,10 +109,32 @@ def load(
     if as_json:
         click.echo(json.dumps(outcome.as_json(told, found, limit_ms), indent=1))
     else:
+        if sent.stopped >= 0:
+            ran, planned = (sent.stopped - sent.started) / NS, rungs[-1].stop / NS
+            click.echo(
+                f"Interrupted after {max(ran, 0.0):,.1f} s of {planned:,.1f} s: what follows is of that time."
+            )
         write(_shown(told, found, limit_ms, len(rungs) > 1), sys.stdout)
         if output is not None:
-            click.echo(f"frostline report --requests {output}")
-    return 0 if told and all(one.valid for one in told) else 1
+            click.echo(f"frostline report --requests {shlex.quote(str(output))}")
+    answered = any(one.requests > sum(one.failures.values()) for one in told)
+    return 0 if answered and all(one.valid for one in told) else 1
+
+
+def _writable(path: Path | None) -> None:
+    """What was measured for an hour is not to be lost for want of a folder."""
+    if path is None:
+        return
+    try:
+        if path.is_file() or not path.exists():  # to open a pipe would wait for its reader
+            path.open("ab").close()
+    except OSError as error:
+        raise FrostlineError(
+            "load-unwritable",
+            f"cannot write {path}: {error.strerror}",
+            "Name a file that can be.",
+            exit_code=2,
+        ) from error
 
 
 def _target(
@@ -124,7 +150,7 @@ def _target(
 ) -> Target:
     from frostline.experiment.load.client import Target
 
-    if not url.startswith(("http://", "https://")):
+    if not _is_url(url):
         raise FrostlineError(
             "load-url", f"{url!r} is no URL", "For example: http://127.0.0.1:8000", exit_code=2
         )
@@ -151,6 +177,14 @@ def _target(
     path = _PATHS[api]
     full = base if base.endswith(path) else base.removesuffix("/v1") + path
     return Target(full, "POST", body, tuple(pairs), stream=True, deadline=deadline)
+
+
+def _is_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none
+        return False
 
 
 @contextlib.contextmanager
@@ -191,7 +225,7 @@ def _shown(told: list[Summary], found: Summary | None, limit_ms: float, several:
             f"{one.requests:,}",
             f"{sum(one.failures.values()):,}",
             *(f"{one.response[q]:,.1f}" for q in ("p50", "p99", "p99.9", "max")),
-            f"{one.service.get('p99', float('nan')):,.1f}",
+            f"{one.service['p99']:,.1f}" if one.service else "-",
             f"{one.ttft['p99']:,.1f}" if one.ttft else "",
             f"{one.tpot['p50']:,.2f}" if one.tpot else "",
             f"{one.late:.2f}",

@@ -66,6 +66,8 @@ class Sent:
     done: int = 0
     deadline: int = 0
     started: int = 0
+    #: When Ctrl-C ended it; -1 where it ran to its end.
+    stopped: int = -1
     rungs: list[Rung] = field(default_factory=list)
 
 
@@ -113,6 +115,7 @@ def run(target: Target, rungs: list[Rung], shown: Callable[[Sent], None] | None 
         with asyncio.Runner() if hasattr(asyncio, "Runner") else _Runner() as runner:
             runner.run(_run(target, sent, shown))
     except KeyboardInterrupt:
+        sent.stopped = time.monotonic_ns()
         sent.measured &= sent.sent >= 0
     finally:
         gc.enable()

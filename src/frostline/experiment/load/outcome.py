@@ -85,7 +85,9 @@ def summaries(sent: Sent) -> list[Summary]:
 
 def _summary(sent: Sent, rung: Rung, chosen: Int64) -> Summary:
     good = chosen[sent.status[chosen] == OK]
-    seconds = (rung.stop - rung.measured) / NS
+    # Of a run that was interrupted, the time that there was: else it would look like a server that dies.
+    stop = rung.stop if sent.stopped < 0 else min(rung.stop, sent.stopped - sent.started)
+    seconds = max(stop - rung.measured, 1) / NS
     failed = sent.status[chosen] != OK
     words: dict[str, int] = {}
     for status, code in zip(
