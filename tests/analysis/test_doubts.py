@@ -77,3 +77,16 @@ def test_a_supervisor_with_nothing_to_freeze_is_no_doubt(
     write_run(tmp_path, ["uvicorn", "app:app"])
     found = [d.text for d in analyse(read_session(tmp_path)).doubts if d.slug == "no-boundary"]
     assert any("python (pid 1)" in text for text in found) is doubted
+
+
+@pytest.mark.parametrize(("objects", "told"), [(0, True), (660_000, False), (-1, False)])
+def test_a_freeze_that_froze_nothing_is_told_of(tmp_path: Path, objects: int, told: bool) -> None:
+    """The program has put a function of its own in the place of gc.freeze: -1 is not counted."""
+    process = Process(text=[("policy", "freeze")])
+    process.add_mark(fmt.MARK_BOUNDARY, 100 * MS)
+    process.add_pass(100 * MS, 50 * MS)
+    process.add_mark(fmt.MARK_FREEZE, 160 * MS, flags=fmt.MARK_FLAG_OURS, a=objects)
+    process.add_pass(500 * MS, 40 * MS)
+    process.write(tmp_path)
+    doubts = [doubt.slug for doubt in analyse(read_session(tmp_path)).doubts]
+    assert ("froze-nothing" in doubts) is told

@@ -106,7 +106,7 @@ def _dead(processes: tuple[ProcessReport, ...]) -> list[Doubt]:
 
 def _freezes(processes: tuple[ProcessReport, ...], ready: tuple[str, int, str] | None) -> list[Doubt]:
     """Freezes that may hold garbage, and freezes that were asked for and never came."""
-    found = [*_spliced(processes), *_not_collected(processes)]
+    found = [*_no_effect(processes), *_spliced(processes), *_not_collected(processes)]
     asked = [p for p in processes if p.policy.split(",")[0] == "freeze"]
     kinds = (fmt.MARK_FREEZE, fmt.MARK_BOUNDARY)
     waiting = [p for p in asked if not p.frozen_since and not any(m.kind in kinds for m in p.series.marks)]
@@ -146,6 +146,17 @@ def _supervises(process: ProcessReport, processes: tuple[ProcessReport, ...]) ->
         return False
     full = [p.pause for p in process.full_passes if p.kind == AUTOMATIC and p.start > children[0].start]
     return negligible(max(full, default=0), sum(full), process.wall)
+
+
+def _no_effect(processes: tuple[ProcessReport, ...]) -> Iterator[Doubt]:
+    """Freezes of ours after which nothing was frozen: the program has put something else in its place."""
+    names = [p.name for p in processes if p.frozen.freezes and p.frozen.freezes[-1].objects == 0]
+    if names:
+        yield Doubt(
+            "froze-nothing",
+            f"gc.freeze() froze nothing in {some(names)}, by the interpreter's own count: something in the "
+            "program has replaced it. What is said of frozen processes here is not so there",
+        )
 
 
 def _spliced(processes: tuple[ProcessReport, ...]) -> Iterator[Doubt]:
