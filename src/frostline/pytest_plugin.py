@@ -1,8 +1,7 @@
 """pytest: no cycles, objects released at once, a budget of pauses, and what the collector cost the suite.
 
-Inert unless used: without ``--frostline``, a mark or a fixture of it, nothing is hooked and nothing of
-ours is
-imported. A run with ``-p no:frostline`` does without it altogether.
+Inert unless used: without ``--frostline``, a mark or a fixture of it, nothing is hooked and nothing of ours
+is imported. A run with ``-p no:frostline`` does without it altogether.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import contextlib
 import gc
 import sys
 import time
-import weakref
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
@@ -62,32 +60,31 @@ def _ourselves() -> Iterator[None]:
 @contextlib.contextmanager
 def _no_cycles(allow: tuple[str, ...] = ()) -> Iterator[None]:
     """Fails the test if the block leaves cyclic garbage; ``allow``: texts of cycles that may be there."""
-    from frostline.heap.cycles import cycles_of
-    from frostline.heap.saved import let_go, saved_pass
+    from frostline.heap.promises import NoCycles
 
+    promise = NoCycles(allow)
     with _ourselves():
-        gc.collect()
-    enabled = gc.isenabled()
-    gc.disable()
+        promise.begin()
     try:
         yield
-        with _ourselves():
-            saved = saved_pass()
-            told = cycles_of(saved)
-            let_go(saved)
+        with _kept():
+            promise.check()
     finally:
-        if enabled:
-            gc.enable()
-    told.kinds = [
-        kind for kind in told.kinds if not any(word in f"{kind.path} {kind.pattern}" for word in allow)
-    ]
-    if told.kinds:
-        lines = ["cyclic garbage was made, which only the collector can free:"]
-        for kind in told.kinds:
-            lines.append(f"  {kind.count:,} x  {kind.path}")
-            if kind.pattern:
-                lines.append(f"      {kind.pattern}: {kind.remedy}")
-        pytest.fail("\n".join(lines), pytrace=False)
+        promise.restore()
+
+
+@contextlib.contextmanager
+def _kept() -> Iterator[None]:
+    """A promise that is broken fails the test, without a trace of ours; the look itself is no cost of it."""
+    from frostline.heap.promises import Broken
+
+    try:
+        with _ourselves():
+            yield
+        return
+    except Broken as broken:
+        text = str(broken)
+    pytest.fail(text, pytrace=False)  # out here, where pytest does not show the first error beside it
 
 
 @pytest.fixture
@@ -95,70 +92,34 @@ def no_cycles() -> Callable[..., contextlib.AbstractContextManager[None]]:
     """``with no_cycles():`` fails if the block creates cyclic garbage, and names the cycle.
 
     What a first call sets up for good (imports, caches, classes) belongs before the block. Automatic
-    passes are held
-    back in it, so that none takes the garbage away before it is seen.
+    passes are held back in it, so that none takes the garbage away before it is seen.
     """
     return _no_cycles
 
 
-class Released:
-    """Objects that must die at once, by their reference count. Made by the fixture ``released``."""
-
-    def __init__(self) -> None:
-        self._watched: list[tuple[str, weakref.ref[Any]]] = []
-
-    def __call__(self, one: Any) -> Callable[[], None]:
-        """Watches an object; returns a check to call once the test has let go of it. It is checked at the
-        end of the test in any case.
-
-        Raises:
-            TypeError: it cannot be weakly referenced.
-        """
-        name = f"{type(one).__module__}.{type(one).__qualname__}"
-        self._watched.append((name, weakref.ref(one)))
-        return self.check
-
-    def check(self) -> None:
-        """Fails if any of them is alive, and says by a cycle or by whom."""
-        alive = [(name, ref) for name, ref in self._watched if ref() is not None]
-        self._watched = []
-        if alive:
-            pytest.fail(_why_alive(alive), pytrace=False)
-
-
-def _why_alive(alive: list[tuple[str, weakref.ref[Any]]]) -> str:
-    from frostline.heap import hang
-    from frostline.heap.cycles import cycles_of
-    from frostline.heap.saved import let_go, saved_pass
-
-    with _ourselves():
-        saved = saved_pass()
-        inside = {id(one) for one in saved.objects}
-        gone = [name for name, ref in alive if ref() is None or id(ref()) in inside]
-        told = cycles_of(saved)
-        let_go(saved)
-    # The pass found what all before had left as well: what names the class comes first, alone if it is there.
-    kinds = [kind for kind in told.kinds if any(name in kind.path for name in gone)] or told.kinds
-    lines = []
-    for name, ref in alive:
-        one = ref()
-        if one is None or name in gone:
-            lines.append(f"{name} was alive, by cycles alone: the collector would free it")
-        else:
-            lines.append(f"{name} is alive, held by {hang.way(one)}")
-    lines += [f"  {kind.count} x  {kind.path}" for kind in kinds[:5]]
-    return "\n".join(lines)
-
-
 @pytest.fixture
-def released() -> Generator[Released, None, None]:
-    """``released(obj)``: once the test has let go of ``obj``, it is dead, without the collector's help."""
+def released() -> Generator[Callable[[object], Callable[[], None]], None, None]:
+    """``check = released(obj)``: once the test lets go of ``obj``, it is dead, without the collector's help.
+
+    ``check`` is called at the end of the test in any case.
+    """
+    from frostline.heap.promises import Released
+
     watch = Released()
+
+    def check() -> None:
+        with _kept():
+            watch.check()
+
+    def watched(one: object) -> Callable[[], None]:
+        watch(one)
+        return check
+
     enabled = gc.isenabled()
     gc.disable()
     try:
-        yield watch
-        watch.check()
+        yield watched
+        check()
     finally:
         if enabled:
             gc.enable()

@@ -62,17 +62,18 @@ def test_vllms_steps_tell_stage_and_batch_and_nothing_is_kept(
 ) -> None:
     package(tmp_path, "vllm.v1.core.sched.scheduler", VLLM)
     program = """
-        import gc, weakref
+        import gc
+        from frostline.heap.promises import Released
         from vllm.v1.core.sched.scheduler import Scheduler, steps
         gc.collect(); gc.disable()
         scheduler = Scheduler()
-        refs = []
+        gone = Released()
         for name, output in steps():
-            refs.append(weakref.ref(output))
+            gone(output)
             assert scheduler.schedule(output) is output
             scheduler.update_from_output(output, None)
         del output
-        assert [r() for r in refs if r() is not None] == []
+        gone.check()
         # Objects of another version tell nothing and raise nothing; nor do arguments by name.
         for strange in (None, 7, object(), "text", Scheduler()):
             assert scheduler.schedule(strange) is strange
@@ -316,21 +317,22 @@ class RequestResponseCycle:
 def test_a_request_dies_with_its_end_well_or_badly(interpreter: Interpreter, tmp_path: Path) -> None:
     package(tmp_path, "uvicorn.protocols.http.h11_impl", CYCLE)
     program = """
-        import asyncio, gc, weakref
+        import asyncio, gc
+        from frostline.heap.promises import Released
         from uvicorn.protocols.http.h11_impl import RequestResponseCycle, Route
         gc.collect(); gc.disable()
-        refs = []
+        gone = Released()
         async def app(scope):
             await asyncio.sleep(0)
             scope["route"] = route = Route()
-            refs.append(weakref.ref(route))
+            gone(route)
             del route
             if scope["path"] == "/fails": raise ValueError("on purpose")
             if scope["path"] == "/cancelled": await asyncio.sleep(60)
             return 42
         async def one(path):
             cycle = RequestResponseCycle(path)
-            refs.append(weakref.ref(cycle))
+            gone(cycle)
             running = asyncio.ensure_future(cycle.run_asgi(app))
             del cycle
             if path == "/cancelled":
@@ -345,7 +347,7 @@ def test_a_request_dies_with_its_end_well_or_badly(interpreter: Interpreter, tmp
             for path in ("/well", "/fails", "/cancelled"):
                 await one(path)
                 await asyncio.sleep(0)
-                assert [r() for r in refs if r() is not None] == [], path
+                gone.check()
         asyncio.run(main())
         """
     ran, series = ran_well(

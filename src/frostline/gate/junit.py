@@ -49,7 +49,11 @@ def junit(analysis: Analysis, checks: Sequence[Check], strict: bool) -> str:
             told.text = "\n".join(_text(line) for line in lines if line)
         else:
             Tree.SubElement(case, "system-out").text = _text(summary(check))
-    Tree.indent(root, " ")
+    # Not Tree.indent: it leaves a cycle for the collector.
+    for one in (root, suite):
+        one.text = "\n"
+    for one in (suite, *suite):
+        one.tail = "\n"
     return '<?xml version="1.0" encoding="utf-8"?>\n' + Tree.tostring(root, encoding="unicode") + "\n"
 
 
