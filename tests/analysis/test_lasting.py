@@ -23,6 +23,7 @@ def test_a_live_session_is_frozen_by_command_first(tmp_path: Path) -> None:
     write_helper(tmp_path, [], **alive)
     now, lasting, *_ = advice(tmp_path, stock(STAYS))
     assert now.command == f"frostline freeze {tmp_path}" and now.saving
+    assert "collects nothing before" in now.text and "the freeze itself costs no pass" in now.how
     assert lasting.command == "frostline run --policy freeze --ready-url URL -- serve"
 
 

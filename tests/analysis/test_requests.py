@@ -214,6 +214,11 @@ def test_requests_outside_of_the_recorded_time_are_counted_and_left_out(tmp_path
     analysis = with_requests(plain, [run_of(intended, [S, S, 2 * S, -1], status={3: "timeout"})])
     (report,) = analysis.requests
     assert (report.count, report.outside, report.outside_failed) == (1, 3, 1)
+    # A server that dies in mid-load ends the recording: its failures are not to be missed in the verdict.
+    assert any(
+        "1 more failed outside of the recorded time and are in no figure (3 lie there)" in line
+        for line in analysis.verdict.lines
+    )
     assert "requests-outside" in slugs(analysis)
     with pytest.raises(FrostlineError, match="lies in the recorded time") as raised:
         with_requests(plain, [run_of([S, 2 * S], [MS, MS])])

@@ -165,6 +165,9 @@ def test_status_of_nothing(tmp_path: Path) -> None:
 def test_a_hostile_title_is_shown_without_its_control_characters(tmp_path: Path) -> None:
     run(tmp_path, PYTHON, "-c", "import time; time.sleep(0.6)", "\x1b]0;owned\x07\x1b[31m")
     assert "\x1b" not in frostline(tmp_path, "status", "rec").stdout
+    (tmp_path / "rec").rename(tmp_path / "r\x1b[31mec")
+    done = frostline(tmp_path, "status", "r\x1b[31mec")
+    assert "r\\x1b[31mec: ended, 1 recorded" in done.stdout and "\x1b" not in done.stdout
 
 
 # --- doctor ---------------------------------------------------------------------------

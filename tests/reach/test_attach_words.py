@@ -69,10 +69,11 @@ def test_children_that_are_left_out_are_named_with_the_command(tmp_path: Path) -
         assert f"is recorded already, into {tmp_path}/one" in again.stderr
         assert f"frostline attach {process.pid} --tree -o {tmp_path}/one" in again.stderr
         # The rest goes into another session: each of the two knows whose the others are.
-        both = frostline(tmp_path, "attach", "--yes", "-o", "two", "--tree", str(process.pid))
+        both = frostline(tmp_path, "attach", "--yes", "-o", "the two", "--tree", str(process.pid))
+        assert "frostline report 'the two', frostline detach 'the two'" in both.stdout
         assert f"it is recorded already, into {tmp_path}/one" in both.stdout and both.returncode == 0
-        wait_for(lambda: any(note["processes"] for note in notes(tmp_path / "two", "helper")), "its look")
-        shown = frostline(tmp_path, "status", "two").stdout
+        wait_for(lambda: any(note["processes"] for note in notes(tmp_path / "the two", "helper")), "its look")
+        shown = frostline(tmp_path, "status", "the two").stdout
         assert f"it records into another session ({tmp_path}/one)" in shown and "not yet" not in shown
         assert frostline(tmp_path, "detach", str(process.pid), "--tree").returncode == 0
 

@@ -18,7 +18,7 @@ def on_a_terminal(tmp_path: Path, *command: str) -> str:
     """What is written to the terminal by a command that is run in the session ``second``, and after it."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [*FROSTLINE, "run", "-o", "second", "--", *command],
+        [*FROSTLINE, "run", "-o", "the second", "--", *command],
         env=environment(tmp_path),
         cwd=tmp_path,
         stdin=subprocess.DEVNULL,
@@ -45,7 +45,7 @@ def test_the_summary_goes_to_a_terminal_and_never_into_a_pipe(tmp_path: Path) ->
     assert piped.errors == ""
     line = on_a_terminal(tmp_path, PYTHON, "-c", CODE)
     assert line.startswith("frostline: 1 process recorded, 0 missed, longest pause ")
-    assert line.endswith("next: frostline report second")
+    assert line.endswith("next: frostline report 'the second'")  # as it is typed
 
 
 def test_where_no_python_was_seen_it_says_that(tmp_path: Path) -> None:

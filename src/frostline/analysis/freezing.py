@@ -171,9 +171,13 @@ def freeze(
     command = run(most, policy, came)
     if is_script(most) and " --ready-after " in command and not came and not unfrozen and not at_once:
         text += ". Best is frostline.startup_complete() in the program, where its start-up ends"
+    # Asked of a live process it only splices; under these policies it walks the heap in an idle moment later.
+    walks = most.policy.split(",")[0] in ("freeze", "follow", "idle", "prefork")
+    spliced = at_once.startswith("frostline freeze") and not unfrozen and not walks
     how = (
         "the sum of those passes, and the longest young pass that remains; "
-        "passes over what grows after the freeze stay, and the freeze itself costs one full pass"
+        "passes over what grows after the freeze stay, and the freeze itself costs "
+        f"{'no pass' if spliced else 'one full pass'}"
     )
     if choice.kind == FREEZE:
         how += f"; {choice.price}"

@@ -225,7 +225,7 @@ def _close(session: Session, rows: list[attaching.Attached], done: int, alone: b
         return
     if alone:
         click.echo("processes that they start from now on are not recorded (--no-children)")
-    where = _shown(session.folder)
+    where = printable(shlex.quote(_shown(session.folder)))
     click.echo(
         f"session {where} - next: frostline status, frostline report {where}, frostline detach {where}"
     )

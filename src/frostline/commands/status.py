@@ -37,7 +37,10 @@ def _print(found: overview.Overview) -> None:
     missed = [row for row in found.rows if not row.recorded and row.reason]
     state = "live" if found.live else "ended"
     console.print(
-        Text(f"{found.path}: {state}, {recorded} recorded, {len(missed)} missed, helper {found.helper}")
+        Text(
+            f"{printable(str(found.path))}: {state}, {recorded} recorded, {len(missed)} missed, "
+            f"helper {found.helper}"
+        )
     )
     if found.rows:
         table = Table(box=None, pad_edge=False, header_style="bold")

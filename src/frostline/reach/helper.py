@@ -9,6 +9,7 @@ import gc
 import json
 import os
 import select
+import shlex
 import shutil
 import signal
 import sys
@@ -269,7 +270,7 @@ class Helper:
             parts.append(f"longest pause {longest / 1e6:.0f} ms ({name})")
         else:
             parts.append("no collection")
-        where = shown_path(self.session, self.config["cwd"])
+        where = shlex.quote(shown_path(self.session, self.config["cwd"]))
         return f"frostline: {', '.join(parts)} - next: frostline report {where}"
 
     def _name(self, process: Process, pid: int) -> str:

@@ -95,7 +95,7 @@ def telling(report: RequestReport) -> Measure:
 def _lines(report: RequestReport) -> Iterator[str]:
     response = report.measures[0]
     failed = f", {report.failed:,} of them failed" if report.failed else ""
-    text = f"requests in {report.name}: {report.count:,}{failed}; "
+    text = f"requests in {report.name}: {report.count:,}{failed}; {_outside(report)}"
     if response.p99 is None:
         text += "p99 of the response is a failure"
     else:
@@ -135,6 +135,16 @@ def _lines(report: RequestReport) -> Iterator[str]:
         )
     else:
         yield f"no pass covers half of what the {measure.slow:,} {what} took too long"
+
+
+def _outside(report: RequestReport) -> str:
+    """Failures that are left out stand in the verdict: a server that died in mid-load ends the recording."""
+    if not report.outside_failed:
+        return ""
+    return (
+        f"{report.outside_failed:,} more failed outside of the recorded time and are in no figure "
+        f"({report.outside:,} lie there); "
+    )
 
 
 def _doubts(report: RequestReport) -> Iterator[Doubt]:
