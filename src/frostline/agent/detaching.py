@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 
 #: What a recording puts there; FROSTLINE_ROLE and others are the program's own.
-_SETTINGS = ("OUTPUT", "RUN", "VERSION", "POLICY", "PRESETS", "SPANS", "CONTROL", "RETENTION", "PROMOTIONS")
+_SETTINGS = (
+    "OUTPUT", "RUN", "VERSION", "POLICY", "PRESETS", "SPANS", "CONTROL", "RETENTION", "PROMOTIONS", "STARTUP",
+)  # fmt: skip
 
 
 def detach(recorder: Recorder) -> int:

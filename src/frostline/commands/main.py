@@ -61,6 +61,7 @@ COMMANDS = {
         "frostline.commands.watch_threads",
         "See from outside when one thread alone was hot.",
     ),
+    "startup": ("frostline.commands.startup", "Run a command, and say where its start-up heap comes from."),
     "check": ("frostline.commands.check", "Check that every process of your source applies the policy."),
     "gate": ("frostline.commands.gate", "Hold a session to a budget of pauses and garbage, for CI."),
     "doctor": ("frostline.commands.doctor", "Check that this interpreter, environment and machine are fit."),

@@ -10,6 +10,7 @@ import _thread
 import atexit
 import gc
 import os
+import sys
 import time
 
 from frostline import format as layout
@@ -148,8 +149,6 @@ def _write_mark(recorder: Recorder, kind: int, flags: int, *values: int) -> None
 
 def _caller() -> "FrameType | None":
     """The nearest frame that is not of this package's recorder."""
-    import sys
-
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename in callback.OURS:
         frame = frame.f_back
@@ -206,8 +205,6 @@ def _after_fork_in_parent() -> None:
 
 def close() -> None:
     """The orderly end, at the interpreter's exit."""
-    import sys
-
     recorder = probe.recorder_of_this_process()
     main_module = sys.modules.get("frostline.probe.main_module")
     if main_module is not None:
@@ -218,8 +215,6 @@ def close() -> None:
 
 def in_multiprocessing_child(_: object) -> None:
     """Runs in each child that multiprocessing forks, once it knows its name."""
-    import sys
-
     recorder = probe.recorder_of_this_process()
     process = sys.modules.get("multiprocessing.process")
     util = sys.modules.get("multiprocessing.util")
@@ -387,13 +382,15 @@ def begin(session: str, policy: "str | None", age: int) -> Recorder:
     imports.watch("multiprocessing.util", _watch_multiprocessing)
     imports.watch("multiprocessing.spawn", _watch_spawn)
     imports.arm(environment.get("FROSTLINE_SPANS", ""), environment.get("FROSTLINE_PRESETS", "auto"))
+    if environment.get("FROSTLINE_STARTUP"):
+        from frostline.agent import startup
+
+        _quietly(startup.start, recorder)
     return recorder
 
 
 def _main_thread() -> int:
     """Ident of the main thread: ``threading`` knows it, else nobody has started a second one."""
-    import sys
-
     threading = sys.modules.get("threading")
     if threading is None:
         return _thread.get_ident()
