@@ -190,6 +190,41 @@ def test_ready_ends_start_up_and_the_command(tmp_path: Path) -> None:
     assert one.ended_by == "READY" and "start-up has ended" in done.stderr and "to READY" in done.stdout
 
 
+TELLS = """
+import first
+import frostline
+frostline.startup_complete()
+import second
+"""
+
+
+@every_interpreter
+def test_the_boundary_ends_start_up(interpreter: Interpreter, tmp_path: Path) -> None:
+    done = under(tmp_path, interpreter, TELLS, "--policy", "freeze")
+    assert done.returncode == 0, done.stderr
+    (one,) = start_ups_of(tmp_path)
+    assert one.ended_by == "the boundary"
+    assert "first" in by_name(one) and "second" not in by_name(one)
+    if not incremental(interpreter):
+        assert abs(by_name(one)["first"].objects - 20_000) < 150
+        assert one.objects < 25_000
+
+
+def test_a_freeze_in_the_middle_takes_nothing_off(tmp_path: Path) -> None:
+    """It sets the counts back as a pass does."""
+    program = "import gc\ngc.set_threshold(10**6)\nimport first, frozen\n"
+    (package(tmp_path) / "frozen.py").write_text(
+        "import gc\na = [[] for _ in range(3_000)]\ngc.freeze()\nb = [[] for _ in range(4_000)]\n"
+    )
+    done = under(tmp_path, LATEST, program)
+    assert done.returncode == 0, done.stderr
+    (one,) = start_ups_of(tmp_path)
+    modules = by_name(one)
+    assert abs(modules["frozen"].objects - 7_000) < 150 and abs(modules["first"].objects - 20_000) < 150
+    assert one.tracked is not None and one.before is not None
+    assert one.tracked[1] - one.before > 26_000  # with what is frozen
+
+
 def test_what_a_killed_process_told_is_reported(tmp_path: Path) -> None:
     done = under(tmp_path, LATEST, "import os, tree.leaf\nos.kill(os.getpid(), 9)\n")
     assert done.returncode == 128 + signal.SIGKILL
