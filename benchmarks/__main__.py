@@ -39,6 +39,7 @@ ROWS = {
     "soak": False,
     "labelled": False,
     "ablation": False,
+    "honesty": False,
 }
 
 

@@ -35,7 +35,7 @@ def outcome(
     rng = np.random.default_rng(7)
     runs = []
     for block in range(blocks):
-        for place, number in enumerate(order(len(plan.arms), block, 0)):
+        for place, number in enumerate(order(len(plan.arms), block, 0)[: plan.each * len(plan.arms)]):
             arm = plan.arms[number]
             value = (
                 100 * ratios.get(arm.name, 1.0) * float(np.exp(rng.normal(0, noise))) * (1 + len(runs) / 500)
@@ -92,6 +92,15 @@ def test_six_blocks_are_enough_for_one_comparison_and_not_for_three() -> None:
     arms = [{"name": "none"}, {"name": "Engine alone", "policy": "freeze@Engine"}]
     one = {name: table for name, table in TWO.items() if name != "arms"} | {"arm": arms}
     assert verdicts(outcome({"Engine alone": 0.5}, blocks=6, data=one)) == {"Engine alone": IMPROVED}
+
+
+def test_pairs_are_blocks_of_one_run_an_arm() -> None:
+    arms = [{"name": "none"}, {"name": "Engine alone", "policy": "freeze@Engine"}]
+    data = {name: table for name, table in TWO.items() if name != "arms"}
+    found = outcome({"Engine alone": 0.8}, blocks=6, data=data | {"arm": arms, "run": {"pairs": True}})
+    assert found.blocks == 6 and len(found.done.runs) == 12 and verdicts(found) == {"Engine alone": IMPROVED}
+    assert found.main[0].worst is None and found.main[0].effect.noise is None
+    assert [run.arm for run in found.done.runs[:4]] == ["none", "Engine alone", "Engine alone", "none"]
 
 
 def test_noise_makes_it_inconclusive_with_the_blocks_still_needed() -> None:

@@ -75,6 +75,7 @@ def change(path: str, value: object) -> dict[str, Any]:
         ("run.blocks", 2.5, "no whole number"),
         ("run.tries", 0, "no whole number"),
         ("run.window", 0, "window is empty"),
+        ("run.keep", "no", "neither true nor false"),
         ("run.margin", 2.0, "is no share"),
         ("arms.policy", "", "is no text"),
         ("arm", [{"name": "a"}], "not both"),

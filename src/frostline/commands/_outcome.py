@@ -37,8 +37,9 @@ def before(plan: Plan) -> Iterator[Block]:
     runs, seconds = estimate(plan)
     screened = f", after a screening of {len(plan.arms)} arms, one run each," if plan.screened else ""
     time = "as long as the load takes each" if plan.load.command else minutes(seconds)
+    often = "once" if plan.pairs else "twice"
     yield Line(
-        f"{many(plan.blocks, 'block')} of {plan.compared + 1} arms, twice each{screened}: {runs} runs, "
+        f"{many(plan.blocks, 'block')} of {plan.compared + 1} arms, {often} each{screened}: {runs} runs, "
         f"{time}, and {runs} starts of the server"
     )
     comparisons = many(plan.compared, "comparison")
@@ -125,7 +126,7 @@ def _effects(outcome: Outcome) -> Iterator[Block]:
                 f"{e.blocks}",
                 f"{one.p_holm:.4f}",
                 f"{e.noise:.3f}" if e.noise is not None else "-",
-                f"{one.worst:.3f}",
+                f"{one.worst:.3f}" if one.worst is not None else "-",
                 one.verdict,
                 "" if one.needed is None else f"{one.needed}",
             )

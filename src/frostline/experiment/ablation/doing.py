@@ -48,7 +48,7 @@ class Done:
 
 def estimate(plan: Plan) -> tuple[int, float]:
     """(runs, seconds at least: the servers' starts come on top)."""
-    runs = 2 * (plan.compared + 1) * plan.blocks + (len(plan.arms) if plan.screened else 0)
+    runs = plan.each * (plan.compared + 1) * plan.blocks + (len(plan.arms) if plan.screened else 0)
     return runs, runs * (plan.warmup + plan.window + plan.drain)
 
 
@@ -68,7 +68,8 @@ def perform(plan: Plan, folder: Path, progress: Progress) -> Done:
                 _place(plan, arm, SCREEN, place, folder, runs, took, progress)
         confirmed, why = chosen(plan, runs)
         for block in range(plan.blocks):
-            for place, number in enumerate(order(len(confirmed), block, plan.seed)):
+            runs_of = order(len(confirmed), block, plan.seed)[: plan.each * len(confirmed)]
+            for place, number in enumerate(runs_of):
                 _place(plan, confirmed[number], block, place, folder, runs, took, progress)
     return Done(tuple(runs), confirmed, facts, why)
 

@@ -39,7 +39,8 @@ class Judged:
         p_holm: over the arms that are compared.
         verdict: of all that; a significance that Holm takes away is INCONCLUSIVE.
         needed: blocks in all, where that can be said.
-        worst: the farthest that two runs of the control in one block were from each other, as a ratio.
+        worst: the farthest that two runs of the control in one block were from each other, as a ratio; None
+            where a block has one.
     """
 
     metric: str
@@ -51,7 +52,7 @@ class Judged:
     p_holm: float
     verdict: str
     needed: int | None
-    worst: float
+    worst: float | None
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class Interaction:
 
 @dataclass(frozen=True)
 class Outcome:
-    """All that an experiment shows. ``blocks`` are whole ones, in which every arm has its two runs."""
+    """All that an experiment shows. ``blocks`` are whole ones, in which every arm has its runs."""
 
     plan: Plan
     done: Done
@@ -129,7 +130,7 @@ class Outcome:
 def judge(plan: Plan, done: Done) -> Outcome:
     """Judges what there is; with no whole block ``judged`` is empty."""
     arms = done.confirmed
-    blocks = _blocks(done, arms)
+    blocks = _blocks(done, arms, plan.each)
     least = least_blocks(LEVEL, max(1, len(arms) - 1))
     judged: list[Judged] = []
     mechanisms: list[Mechanism] = []
@@ -145,15 +146,15 @@ def judge(plan: Plan, done: Done) -> Outcome:
 Block = dict[str, list[Run]]
 
 
-def _blocks(done: Done, arms: Sequence[Arm]) -> list[Block]:
-    """The whole ones: arm -> its two valid runs."""
+def _blocks(done: Done, arms: Sequence[Arm], each: int) -> list[Block]:
+    """The whole ones: arm -> its valid runs."""
     found: dict[int, Block] = {}
     for run in done.runs:
         if run.block != SCREEN and run.valid:
             found.setdefault(run.block, {}).setdefault(run.arm, []).append(run)
     whole = []
     for number in sorted(found):
-        if all(len(found[number].get(arm.name, ())) == 2 for arm in arms):
+        if all(len(found[number].get(arm.name, ())) == each for arm in arms):
             whole.append(found[number])
     return whole
 
@@ -170,7 +171,7 @@ def _metric(plan: Plan, blocks: list[Block], arms: Sequence[Arm], name: str, hig
         return []
     control = arms[0].name
     of = [{arm: [run.metrics[name] for run in runs] for arm, runs in block.items()} for block in blocks]
-    worst = max(max(two[control]) / min(two[control]) for two in of)
+    worst = None if plan.pairs else max(max(two[control]) / min(two[control]) for two in of)
     others = arms[1:]
     effects = [effect([(two[control], two[arm.name]) for two in of], higher, plan.margin) for arm in others]
     judged = []

@@ -29,7 +29,9 @@ _KEYS = {
         "command", "ready-url", "ready-log", "ready-after", "patience", "stop", "env", "cpus", "options",
     },
     "load": {"url", "rate", "options", "command", "tag", "metrics"},
-    "run": {"blocks", "warmup", "window", "drain", "tries", "keep", "seed", "margin", "confirm"},
+    "run": {
+        "blocks", "warmup", "window", "drain", "tries", "keep", "seed", "margin", "confirm", "pairs",
+    },
     "arms": {"policy", "roles"},
     "arm": {"name", "policy", "env", "cpus"},
 }  # fmt: skip
@@ -87,6 +89,8 @@ class Plan:
         tries: how often a run may be made until it is valid.
         confirm: so many arms beside the control go on from the screening; 0 screens nothing.
         keep: keep the recordings.
+        pairs: a block has each arm once and not twice: half the time, more noise in each, and none of its own
+            to judge that noise by.
     """
 
     command: tuple[str, ...]
@@ -105,6 +109,7 @@ class Plan:
     margin: float = MARGIN
     confirm: int = CONFIRM
     keep: bool = True
+    pairs: bool = False
     env: tuple[tuple[str, str], ...] = ()
     cpus: str = ""
     options: tuple[str, ...] = field(default=())
@@ -118,6 +123,11 @@ class Plan:
     def compared(self) -> int:
         """Arms that the clock compares with the control."""
         return min(self.confirm, len(self.arms) - 1) if self.confirm else len(self.arms) - 1
+
+    @property
+    def each(self) -> int:
+        """Runs of one arm in a block."""
+        return 1 if self.pairs else 2
 
     @property
     def least(self) -> int:
@@ -207,7 +217,8 @@ def of(data: Mapping[str, Any]) -> Plan:
             seed=_whole(run, "seed", 0, 0, 2**31),
             margin=float(run.get("margin", MARGIN)),
             confirm=_whole(run, "confirm", CONFIRM, 0, 1000),
-            keep=bool(run.get("keep", True)),
+            keep=_flag(run, "keep", True),
+            pairs=_flag(run, "pairs", False),
             env=_env(server),
             cpus=_cpus(server),
             options=_words(server, "options"),
@@ -264,6 +275,13 @@ def _whole(table: Mapping[str, Any], name: str, default: int, least: int, most: 
     value = table.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise wrong(f"{name} = {value!r} is no whole number from {least} to {most}")
+    return value
+
+
+def _flag(table: Mapping[str, Any], name: str, default: bool) -> bool:
+    value = table.get(name, default)
+    if not isinstance(value, bool):
+        raise wrong(f"{name} = {value!r} is neither true nor false")
     return value
 
 
