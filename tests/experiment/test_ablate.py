@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from frostline.commands.ablate import ablate
 from frostline.commands.try_policy import configuration, try_policy
 from frostline.errors import FrostlineError
-from frostline.experiment.ablation.plan import Arm, Load, Plan
+from frostline.experiment.ablation.plan import Arm, Load, Plan, read
+from frostline.experiment.ablation.running import run_once
 from tests.reach.under_run import FROSTLINE, environment, wait_for
 
 HERE = Path(__file__).parent
@@ -151,11 +153,11 @@ def test_what_it_would_do_is_said_before(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "slug"),
     [
-        ("--load x --metric work:lower", "try-usage"),
-        ("--ready-url http://127.0.0.1:1/", "try-usage"),
-        ("--ready-url http://127.0.0.1:1/ --load x", "try-usage"),
-        ("--ready-url http://127.0.0.1:1/ --load x --metric work:faster", "try-usage"),
-        ("--ready-log ./file:up --load x --metric work:lower", "try-usage"),
+        ("--load x --metric work:lower", "experiment-flags"),
+        ("--ready-url http://127.0.0.1:1/", "experiment-flags"),
+        ("--ready-url http://127.0.0.1:1/ --load x", "experiment-flags"),
+        ("--ready-url http://127.0.0.1:1/ --load x --metric work:faster", "experiment-flags"),
+        ("--ready-log ./file:up --load x --metric work:lower", "experiment-flags"),
         ("--ready-url http://127.0.0.1:1/ --load-url http://127.0.0.1:1/ --policy freez", "bad-policy"),
         ("--ready-url http://127.0.0.1:1/ --load-url http://127.0.0.1:1/ --window soon", "bad-duration"),
     ],
@@ -164,6 +166,27 @@ def test_try_says_what_it_needs(options: str, slug: str) -> None:
     words = ["--policy", "freeze", *options.split(), "--", "server"]
     error = CliRunner().invoke(try_policy, words).exception
     assert isinstance(error, FrostlineError) and (error.slug, error.exit_code) == (slug, 2)
+
+
+def test_flags_make_the_plan_of_a_file(tmp_path: Path) -> None:
+    flags = ["--ready-url", "http://127.0.0.1:1/", "--load-url", "http://127.0.0.1:1/"]
+    words = ["--policy", "follow", "--role", "A", "--role", "B", *flags]
+    told = CliRunner().invoke(ablate, [*words, "--dry-run", "--", "serve", "--it"])
+    assert told.exception is None
+    assert "arms: none (no policy); A alone (follow@A); B alone (follow@B); all (follow)" in told.output
+    for wrong in ([*words, "--", "serve"], words, ["--dry-run"], ["one.toml", "two.toml"]):
+        error = CliRunner().invoke(ablate, wrong).exception
+        assert isinstance(error, FrostlineError)
+        assert error.slug == ("no-command" if wrong is words else "experiment-flags") and error.exit_code == 2
+
+
+def test_a_server_that_was_left_behind_is_not_measured(tmp_path: Path) -> None:
+    with socket.socket() as left:
+        left.bind(("127.0.0.1", 0))
+        left.listen()
+        plan = read(write_plan(tmp_path, left.getsockname()[1]))
+        run = run_once(plan, plan.arms[0], (0, 0, 0), tmp_path / "run", lambda what: None)
+    assert "something answers at 127.0.0.1" in run.why and not (tmp_path / "starts").exists()
 
 
 def test_try_of_one_block_keeps_nothing(tmp_path: Path) -> None:

@@ -256,9 +256,11 @@ def _runs(outcome: Outcome) -> Iterator[Block]:
             "bad",
         )
     facts = outcome.done.machine
+    theirs = {role.get("python", "") for run in runs for role in run.roles.values()} - {""}
+    python = ", ".join(sorted(theirs)) or "not told"
     yield Line(
         f"{facts.get('usable_cores')} of {facts.get('cores')} cores, governor {facts.get('governor')}, "
-        f"kernel {facts.get('kernel')}, CPython {facts.get('python')}, Frostline {facts.get('frostline')}.",
+        f"kernel {facts.get('kernel')}, CPython {python}, Frostline {facts.get('frostline')}.",
         "quiet",
     )
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from frostline.commands._experiment import Flags, flags, plan_of, wrong
 from frostline.commands._outcome import after, before, minutes
 from frostline.commands.run import checked_policy
 from frostline.experiment.ablation import doing
@@ -24,9 +25,11 @@ from frostline.report import write
 
 
 @click.command(short_help="Prove on your own server what a policy changes, role by role.")
-@click.argument(
-    "plan_file", metavar="PLAN.toml", type=click.Path(path_type=Path, dir_okay=False, exists=True)
-)
+@click.argument("words", nargs=-1, metavar="PLAN.toml | -- COMMAND [ARGUMENTS]...")
+@click.option("--policy", metavar="POLICY", help="Without a PLAN: of all arms but the control.")
+@click.option("--role", "roles", multiple=True, metavar="NAME",
+              help="Without a PLAN: a process, as the report names it; repeatable.")  # fmt: skip
+@flags
 @click.option("-o", "--output", metavar="DIR", type=click.Path(path_type=Path, file_okay=False),
               help="Folder of the runs; it goes on there if it was stopped.")  # fmt: skip
 @click.option("--blocks", type=click.IntRange(1, 1000), help="Instead of the plan's.")
@@ -36,20 +39,35 @@ from frostline.report import write
 @click.option("--only-report", is_flag=True, help="No run: what there is.")
 @click.option("--dry-run", is_flag=True, help="No run: what it would do, and how long that takes.")
 def ablate(
-    plan_file: Path,
+    words: tuple[str, ...],
+    policy: str | None,
+    roles: tuple[str, ...],
     output: Path | None,
     blocks: int | None,
     html: Path | None,
     as_json: bool,
     only_report: bool,
     dry_run: bool,
+    **given: Any,
 ) -> int:
-    """Run your server under each arm of PLAN.toml in fresh processes, in blocks of balanced order, and say
-    what that changed, with its interval, and whether the collector explains it.
+    """Run your server under each arm in fresh processes, in blocks of balanced order, and say what that
+    changed, with its interval, and whether the collector explains it.
+
+    \b
+        frostline ablate plan.toml
+        frostline ablate --policy follow --role APIServer --role EngineCore -o runs \\
+            --ready-url URL --load-url URL --rate 20 -- ./my-server
 
     Ends with 0 whatever was found, and with 1 where nothing can be concluded yet.
     """
-    plan = plans.read(plan_file)
+    if policy is None:
+        if len(words) != 1:
+            raise wrong(
+                "give one PLAN.toml, or --policy and a command behind --", "frostline ablate plan.toml"
+            )
+        plan = plans.read(Path(words[0]))
+    else:
+        plan = plan_of(Flags(**given), words, plans.of_roles(policy, roles), roles)
     if blocks:
         plan = replace(plan, blocks=blocks)
     check_policies(plan)
@@ -57,7 +75,9 @@ def ablate(
         write(before(plan), sys.stdout)
         click.echo("arms: " + "; ".join(f"{arm.name} ({arm.given or 'no policy'})" for arm in plan.arms))
         return 0
-    folder = output or plan_file.with_suffix(".ablation")
+    if output is None and policy is not None:
+        raise wrong("without a PLAN.toml it needs a folder for the runs", "-o DIR")
+    folder = output or Path(words[0]).with_suffix(".ablation")
     done = doing.load(plan, folder) if only_report else performed(plan, folder)
     outcome = judge(plan, done)
     show(outcome, as_json, html)

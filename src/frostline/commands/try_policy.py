@@ -8,14 +8,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
+from frostline.commands._experiment import Flags, arm_of, flags, plan_of
 from frostline.commands.ablate import check_policies, performed, show, to_json
-from frostline.commands.run import checked_ready, seconds
-from frostline.errors import FrostlineError
 from frostline.experiment.ablation.judging import Judged, Mechanism, Outcome, judge
-from frostline.experiment.ablation.plan import CONTROL, OWN_METRICS, Arm, Load, Plan, checked
+from frostline.experiment.ablation.plan import CONTROL, Arm, Plan
 from frostline.experiment.statistics import IMPROVED, INCONCLUSIVE
 from frostline.report import Line, write
 
@@ -29,25 +29,10 @@ MEMORY = 1.10
     short_help="Try a policy on your own server and load: keep it, or hear that it gained nothing.",
 )
 @click.option("--policy", required=True, help="As `run --policy` takes it, follow@EngineCore too.")
-@click.option("--ready-url", metavar="URL", help="The server is ready when this answers 2xx or 3xx.")
-@click.option("--ready-log", metavar="REGEX", help="... when a line of its output matches.")
-@click.option("--ready-after", metavar="TIME", help="... so long after the start.")
-@click.option("--load-url", metavar="URL", help="Ask this by `frostline load`.")
-@click.option("--rate", type=click.FloatRange(0.01, 1e6), default=10.0, show_default=True,
-              help="Requests a second, for --load-url.")  # fmt: skip
-@click.option("--load-option", "load_options", multiple=True, metavar="OPTION",
-              help="Of `frostline load`, for --load-url: --load-option=--api --load-option=chat")  # fmt: skip
-@click.option(
-    "--load", "load_command", metavar="COMMAND", help="Or a shell command that prints a JSON object."
-)
-@click.option(
-    "--metric", metavar="NAME:lower|higher", help="What is to get better; p99:lower for --load-url."
-)
+@flags
 @click.option(
     "--blocks", type=click.IntRange(1, 1000), help="Of four runs each; 6 are the fewest that conclude."
 )
-@click.option("--warmup", default="10s", show_default=True, metavar="TIME")
-@click.option("--window", default="60s", show_default=True, metavar="TIME")
 @click.option("--max-memory", type=click.FloatRange(1.0), default=MEMORY, show_default=True,
               help="Times the memory of today that it may take and still be kept.")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
@@ -58,22 +43,13 @@ MEMORY = 1.10
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENTS]...")
 def try_policy(
     policy: str,
-    ready_url: str | None,
-    ready_log: str | None,
-    ready_after: str | None,
-    load_url: str | None,
-    rate: float,
-    load_options: tuple[str, ...],
-    load_command: str | None,
-    metric: str | None,
     blocks: int | None,
-    warmup: str,
-    window: str,
     max_memory: float,
     output: Path | None,
     keep_file: Path | None,
     as_json: bool,
     command: tuple[str, ...],
+    **given: Any,
 ) -> int:
     """Run COMMAND in turn as it is and under --policy, in fresh processes, under your load; say what that
     changed, and what to write into your configuration if it gained.
@@ -84,30 +60,7 @@ def try_policy(
 
     Ends with 0 if it gained, 3 if it did not, 1 if it cannot tell.
     """
-    if not command:
-        raise FrostlineError(
-            "no-command", "there is no command to run", "frostline try ... -- COMMAND", exit_code=2
-        )
-    ready = checked_ready(ready_url, ready_log, ready_after)
-    if ready is None:
-        raise _wrong("nothing says when the server is ready", "--ready-url, --ready-log or --ready-after 60s")
-    if ready["kind"] == "log" and ready["path"]:
-        raise _wrong(
-            "--ready-log reads the server's output here, not a file", "Give the regular expression alone."
-        )
-    plain, _, whom = policy.partition("@")
-    roles = tuple(role.strip() for role in whom.removeprefix("!").split("+")) if whom else ()
-    plan = checked(
-        Plan(
-            command=command,
-            ready=ready,
-            load=_load(load_url, rate, load_options, load_command, metric),
-            arms=(Arm(CONTROL), Arm(policy, plain.strip(), roles, whom.startswith("!"))),
-            blocks=blocks or 0,
-            warmup=seconds(warmup),
-            window=seconds(window),
-        )
-    )
+    plan = plan_of(Flags(**given), command, (Arm(CONTROL), arm_of(policy)), blocks=blocks or 0)
     check_policies(plan)
     with _folder(output) as folder:
         outcome = judge(plan, performed(plan, folder))
@@ -179,24 +132,6 @@ def _command(plan: Plan) -> str:
         f"{shlex.join(words)}\n  or, where the server itself says that start-up is over, in its environment\n"
         f"    {configuration(plan)[0]}"
     )
-
-
-def _load(
-    url: str | None, rate: float, options: tuple[str, ...], command: str | None, metric: str | None
-) -> Load:
-    if bool(url) == bool(command):
-        raise _wrong("give --load-url or --load, one of them", "--load-url http://127.0.0.1:8000/ --rate 20")
-    if url and metric is None:
-        better = tuple((name, way == "higher") for name, way in OWN_METRICS.items())
-        return Load(url, rate, options, metrics=better)
-    name, _, way = (metric or "").rpartition(":")
-    if not name or way not in ("lower", "higher"):
-        raise _wrong("--metric names what is to get better, and which way", "--metric p99_ms:lower")
-    return Load(url or "", rate, options, command or "", metrics=((name, way == "higher"),))
-
-
-def _wrong(message: str, remedy: str) -> FrostlineError:
-    return FrostlineError("try-usage", message, remedy, exit_code=2)
 
 
 @contextlib.contextmanager

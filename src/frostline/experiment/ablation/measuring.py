@@ -23,6 +23,7 @@ class Pauses:
         full, longest_ms: passes of the oldest generation that ended in it, and the longest.
         walked: objects that these walked, as far as is known (an estimate before 3.15, rather too high).
         unknown: full passes of which nothing sound is known.
+        python: CPython's version there; several with a comma.
     """
 
     role: str
@@ -32,6 +33,7 @@ class Pauses:
     longest_ms: float
     walked: int
     unknown: int
+    python: str = ""
 
 
 def measure(path: Path, window: tuple[int, int]) -> tuple[Pauses, ...]:
@@ -57,7 +59,9 @@ def _role(role: str, processes: Iterable[ProcessReport], window: tuple[int, int]
     begun, ended = window
     many = full = walked = unknown = 0
     pause = longest = 0
+    versions = set()
     for process in processes:
+        versions.add(process.python)
         many += process.start < ended and process.stop > begun
         pauses = process.pauses
         inside = np.minimum(pauses.stop, ended) - np.maximum(pauses.start, begun)
@@ -68,4 +72,4 @@ def _role(role: str, processes: Iterable[ProcessReport], window: tuple[int, int]
         said = pauses.heap.walked[oldest]
         walked += int(said[said >= 0].sum())
         unknown += int((said < 0).sum())
-    return Pauses(role, many, pause / 1e9, full, longest / 1e6, walked, unknown)
+    return Pauses(role, many, pause / 1e9, full, longest / 1e6, walked, unknown, ", ".join(sorted(versions)))

@@ -8,6 +8,7 @@ import math
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from frostline.errors import FrostlineError
 from frostline.experiment.ablation import machine
@@ -145,6 +147,7 @@ def _pinned(cpus: str) -> Callable[[], None] | None:
 @contextlib.contextmanager
 def _server(plan: Plan, arm: Arm, folder: Path, progress: Progress) -> Iterator[int]:
     """The server, ready: its pid. Ended when the block ends, whatever ended it."""
+    _check_free(plan)
     policy = ("--policy", arm.given) if arm.policy else ()
     command = [*_FROSTLINE, "run", "-o", str(folder / "rec"), *plan.options, *policy, *_ready_options(plan)]
     log = folder / "server.log"
@@ -172,6 +175,16 @@ def _server(plan: Plan, arm: Arm, folder: Path, progress: Progress) -> Iterator[
     finally:
         _stop(process, plan.stop)
         _await_helper(folder / "rec")
+
+
+def _check_free(plan: Plan) -> None:
+    """A server that was left behind would answer in this one's place."""
+    if plan.ready is None or plan.ready["kind"] != "url":
+        return
+    parts = urlsplit(plan.ready["url"])
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    with contextlib.suppress(OSError), socket.create_connection((parts.hostname or "", port), 2.0):
+        raise _Failed(f"something answers at {parts.hostname}:{port} before the server is started: end it")
 
 
 def _ready_options(plan: Plan) -> list[str]:
