@@ -183,7 +183,7 @@ def test_a_thread_that_is_not_the_main_one_is_said_to_be_one() -> None:
     of = around({}, {"others_queue_us": 190_000})
     one = step(4_000 * MS, 200 * MS, tid=PID + 1)
     cause = causes(of, one).judge(one)
-    assert cause.kind == "run-queue" and cause.text.startswith("a thread that is not the main one: ")
+    assert cause.kind == "run-queue" and cause.text.endswith(" (threads beside the main one together)")
     assert not cause.sure
 
 

@@ -185,7 +185,7 @@ class _Found:
     ) -> None:
         self.causes, self.step, self.window = causes, step, window
         self.cpu, self.queue, self.asleep, self.main = cpu, queue, asleep, main
-        self.who = "" if main else "a thread that is not the main one: "
+        self.who = "" if main else " (threads beside the main one together)"
         self.of = f"of its {ms(step.duration)}"
 
     def kind(self) -> tuple[str, str, bool]:
@@ -207,10 +207,10 @@ class _Found:
                 )
                 if value.guess >= _EXACT
             )
-            return "unclear", f"{self.who}{text}, {self.of}", False
+            return "unclear", f"{text}, {self.of}{self.who}", False
         sure = self.main and part.low >= half
         kind, text = {"queue": self._queued, "cpu": self._computed, "asleep": self._slept}[name]()
-        return kind, self.who + text + self._slowed(), sure
+        return kind, text + self.who + self._slowed(), sure
 
     def _queued(self) -> tuple[str, str]:
         times, kept = self.throttled()

@@ -142,9 +142,9 @@ def _accidents(work: Work, passes: Union, spans: Union) -> float:
     """How many gaps these passes would be given by accident, as for slow steps (``elsewhere``).
 
     That is what they are given on average where they are shifted round in the time in which there was
-    work, times the share of them during which the rank did steps: those it did not wait for.
+    work, times the share of them in whose second half the rank did steps: those it did not wait for.
     """
-    off = off_path(spans.start, spans.stop, passes, work.floor, work.window)
+    off = off_path(spans.start, spans.stop, _late(passes, work.floor), work.floor // 2, work.window)
     if off == 0:
         return 0.0
     low, high = work.window
@@ -161,6 +161,13 @@ def _accidents(work: Work, passes: Union, spans: Union) -> float:
     given = np.count_nonzero(by >= 0) / ACCIDENTS * len(asked) / len(some)
     supply = int((work.stop - work.start)[work.supply].sum())
     return float((1.0 if off is None else off) * given * (high - low) / max(1, high - low - supply))
+
+
+def _late(passes: Union, floor: int) -> Union:
+    """The second half of each long pass: what was queued when it began is done in the first."""
+    long = passes.stop - passes.start >= floor
+    start, stop = passes.start[long], passes.stop[long]
+    return union(start + (stop - start) // 2, stop)
 
 
 def _longest(passes: Union, first: Int64, last: Int64) -> Int64:
