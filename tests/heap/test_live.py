@@ -136,6 +136,33 @@ def test_no_pass_of_the_program_s_begins_in_a_look(tmp_path: Path) -> None:
         process.communicate(timeout=30)
 
 
+#: Steps of a millisecond, over a heap that takes a while to count, until its input ends.
+STEPS = """
+import sys, threading, time
+heap = [[i] for i in range(400_000)]
+ended = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), ended.set())).start()
+def step():
+    ended.wait(0.001)
+for _ in range(200): step()
+print("up", flush=True)
+while not ended.is_set(): step()
+"""
+
+
+def test_a_step_that_a_look_stopped_is_told_as_our_doing(tmp_path: Path) -> None:
+    program = tmp_path / "server.py"
+    program.write_text(STEPS)
+    options = ("--span", "__main__:step")
+    with running(tmp_path, found()[1].executable, str(program), options=options) as process:
+        up(process)
+        assert frostline(tmp_path, "census", "--budget", "0").returncode == 0
+        process.communicate(timeout=30)
+    shown = frostline(tmp_path, "report", "rec").stdout
+    assert "ms: frostline census, as asked" in shown
+    assert "while Frostline looked at the heap (census)" in shown
+
+
 def test_what_runs_has_the_size_of_its_type() -> None:
     def generator() -> Any:
         yield

@@ -6,7 +6,10 @@ a caller that died has left there is taken away by the next look.
 
 import gc
 import os
+import time
 
+from frostline import format as layout
+from frostline import probe
 from frostline.format import request
 from frostline.heap import plain
 from frostline.policy import moments
@@ -32,6 +35,7 @@ def look(segment: str, text: str) -> int:
         raise ValueError(f"{request.LOOK_SERVING}: {moments.in_flight()} requests are in flight")
     # Whether it is known that nothing is in flight: else the caller has to say that some may have waited.
     counted = moments.counted() >= 0
+    begun = time.monotonic_ns()
     enabled = gc.isenabled()
     if enabled:
         # A list of all objects is a young one: a pass would walk it, keep alive what it is about to free,
@@ -42,6 +46,10 @@ def look(segment: str, text: str) -> int:
     finally:
         if enabled:
             hooks._real_enable()
+        recorder = probe.recorder_of_this_process()
+        if recorder is not None and recorder.recording and what in request.LOOKS:
+            kind = request.LOOKS.index(what)
+            recorder.mark(layout.MARK_LOOK, layout.MARK_FLAG_OURS, kind, begun=begun)
     value = {"look": what, "pid": os.getpid(), "requests_counted": counted, **found}
     data = plain.dumps(value).encode("utf-8", "replace")
     path = segment + request.LOOK_SUFFIX

@@ -9,6 +9,7 @@ import numpy as np
 
 from frostline import format as fmt
 from frostline.analysis.frozen import inside, policies_of, policy_at
+from frostline.analysis.looks import command
 from frostline.analysis.model import CallSite, Event, State
 from frostline.analysis.pauses import Pauses
 from frostline.format.meanings import LINES
@@ -208,6 +209,8 @@ def _words(series: Series, mark: Mark) -> str:
         if a in _PLAIN:
             return text
         return f"{text}: {b:,}; F {c:,} of at most {e:,}, H {d:,}"
+    if mark.kind == fmt.MARK_LOOK:
+        return f"stopped for {(mark.stop - mark.time) / 1e6:,.0f} ms: frostline {command(mark)}, as asked"
     if mark.kind == fmt.MARK_REINSTALLED:
         return "the program had removed our callback from gc.callbacks; it was put back"
     meaning = next((text for kind, _, text in fmt.MARK_KINDS if kind == mark.kind), "")

@@ -16,6 +16,7 @@ from frostline.analysis.hostmodel import (
     HostProcessReport,
     HostReport,
 )
+from frostline.analysis.looks import with_looks
 from frostline.analysis.model import LongStep, ProcessReport, Verdict
 from frostline.format import host as layout
 from frostline.recording import Session
@@ -35,7 +36,7 @@ def with_host(
     """The processes with their host signals, and each slow step with what they show of it."""
     if not session.host:
         # What another tool's callback took needs no samples.
-        return tuple(_judged(process, None, None) for process in processes), None
+        return tuple(with_looks(_judged(process, None, None)) for process in processes), None
     by_process: dict[tuple[int, int, int], tuple[HostLog, HostProcess]] = {}
     for log in session.host:
         for one in log.processes:
@@ -46,7 +47,7 @@ def with_host(
     found = []
     for process in processes:
         log_and_one = by_process.get((process.session, process.pid, process.series.process_start))
-        found.append(_judged(process, *(log_and_one or (None, None))))
+        found.append(with_looks(_judged(process, *(log_and_one or (None, None)))))
     return tuple(found), _machine(session.host)
 
 

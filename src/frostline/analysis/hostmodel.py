@@ -38,6 +38,7 @@ KINDS = {
     "busy-thread": "slept while another thread of the process computed (the GIL, or a lock)",
     "asleep": "slept (a lock, a timer, the network or another process)",
     "callback": "were taken by another tool's gc callback",
+    "look": "stood still while Frostline looked at the heap",
     "unclear": "cannot tell: no one thing takes half of it",
     "too-coarse": "cannot tell: the host was sampled too seldom",
     "unsampled": "cannot tell: the host was not sampled then",

@@ -50,6 +50,8 @@ def number(ns: float) -> str:
 
 def verdict_of(step: LongStep, floor: int) -> str:
     """One step's verdict in few words; careful where others ran between."""
+    if step.host is not None and step.host.kind == "look":
+        return f"not the server's doing: it {step.host.text}"
     if step.explained:
         text = "the collector" if step.kind == 1 else "overlapped by the collector"
         return f"{text}; but it {step.host.text}" if step.host is not None else text
