@@ -104,6 +104,8 @@ def test_who_waits_for_the_gil_and_who_for_a_cpu() -> None:
         solo.sample(IDLE + 2, at, 5_000 * i, 0, i)
         # Slept on a queue before: that something woke it, and goes on to, is to wait.
         solo.sample(IDLE + 3, at, 5_000 * max(0, i - 100), 0, max(0, i - 100))
+        # Three times as often as one that waits for the GIL can: messages come for it (ZeroMQ, in C++).
+        solo.sample(IDLE + 4, at, 15_000 * max(0, i - 100), 0, 3 * max(0, i - 100))
         found += solo.tick(at)
     (one,) = found + solo.finish()
     assert {waiter.tid: waiter.how for waiter in one.waiters} == {

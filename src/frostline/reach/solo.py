@@ -18,6 +18,8 @@ ACTIVE = 0.02
 #: A thread that waits for the GIL wakes after this long to ask for it (sys.getswitchinterval), ns.
 GIL_WAIT = 5_000_000
 _LIKE_GIL = 0.4
+#: Who wakes more often than this many times as often does not wait for it: it has work of its own.
+_MOST_TURNS = 2.0
 #: A suspect that lasts longer than this is told in pieces, so that memory stays bounded, ns.
 LONGEST = 60_000_000_000
 
@@ -221,10 +223,11 @@ class Solo:
             return None
         woke = round(track.at(track.slices, stop) - track.at(track.slices, start))
         queued = int(track.at(track.queue, stop) - track.at(track.queue, start))
+        turns = (stop - start) / GIL_WAIT
         how = ""
         if 2 * queued >= stop - start:
             how = "queue"
-        elif woke >= max(2.0, _LIKE_GIL * (stop - start) / GIL_WAIT) and not self._by_a_clock(
+        elif max(2.0, _LIKE_GIL * turns) <= woke <= 2 + _MOST_TURNS * turns and not self._by_a_clock(
             track, start, woke / (stop - start)
         ):
             how = "gil"
