@@ -11,7 +11,7 @@ import pytest
 
 from tests.gate.junit_schema import check as check_schema
 from tests.interpreters import Interpreter, every_interpreter
-from tests.reach.under_run import FROSTLINE, environment, run
+from tests.reach.under_run import FROSTLINE, environment, notes, run, running, wait_for
 
 SERVER = """
 import gc, sys
@@ -85,6 +85,33 @@ def test_the_session_of_a_test_suite(tmp_path: Path) -> None:
     assert done.returncode == 0 and "held      max-pause in 1" in done.stdout
     done = gate(tmp_path, "--max-full", "0")
     assert done.returncode == 3 and "1 x explicit at " in done.stdout and "test_it.py:3" in done.stdout
+
+
+MISSED = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-S", "-I", "-c", "input()"], stdin=subprocess.PIPE)
+input()
+child.communicate(b"\\n")
+"""
+
+
+def test_a_process_that_was_not_recorded_is_open(tmp_path: Path) -> None:
+    (tmp_path / "parent.py").write_text(MISSED)
+    with running(tmp_path, sys.executable, "parent.py") as process:
+        wait_for(
+            lambda: any(
+                one.get("missed") for n in notes(tmp_path / "rec", "helper") for one in n["processes"]
+            ),
+            "the helper's word of the child that is missed",
+        )
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        process.wait(30)
+    done = gate(tmp_path, "--max-pause", "60s", "--junit", "out.xml")
+    assert done.returncode == 0 and "it was not recorded [no-site]" in done.stdout, done.stdout + done.stderr
+    assert check_schema((tmp_path / "out.xml").read_text()).attrib["skipped"] == "1"
+    assert gate(tmp_path, "--max-pause", "60s", "--strict").returncode == 3
 
 
 @pytest.mark.parametrize(("arguments", "code", "slug"), (

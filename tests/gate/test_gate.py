@@ -28,7 +28,7 @@ from frostline.gate import (
     workflow,
     write_baseline,
 )
-from frostline.gate.baseline import Garbage
+from frostline.gate.baseline import Garbage, family
 from frostline.reach.hostlog import Log
 from frostline.recording import read_session
 from tests.gate.junit_schema import check as check_schema
@@ -263,6 +263,30 @@ def test_more_of_the_same_work_is_never_a_finding(reclaimed: int, work: int, tim
     if work or times == 1:
         assert now.reclaimed <= base.allowed("r", now, 0.1)
     assert base.allowed("another", now, 0.1) == 0
+
+
+@pytest.mark.parametrize(("role", "expected"), (
+    ("Worker dp0", "Worker"), ("Worker_TP1", "Worker"), ("SpawnProcess-7", "SpawnProcess"), ("h11", "h11"),
+    ("EngineCore dp0 tp3", "EngineCore"), ("server.py", "server.py"), ("-3", "-3"), ("", ""),
+    ("ForkPoolWorker-1", "ForkPoolWorker"), ("python3", "python3"),
+))  # fmt: skip
+def test_ranks_and_numbers_make_no_role_of_their_own(role: str, expected: str) -> None:
+    assert family(role) == expected
+
+
+def test_ranks_are_held_to_the_baseline_together(tmp_path: Path) -> None:
+    found = []
+    for name, ranks in (("then", (0, 1)), ("now", (5, 6, 7))):
+        (tmp_path / name).mkdir()
+        processes = [cyclic(rank + 1, 100, 50) for rank in ranks]
+        for rank, one in zip(ranks, processes, strict=True):
+            one.add_identity("Worker", rank)
+        found.append(analysed(tmp_path / name, *processes))
+    base = measure(found[0], True)
+    assert base.roles == {"Worker": Garbage(200, 2, 100, 2)}
+    wanted = replace(Budget(), no_new_cycles=True, since_serving=True)
+    (check,) = judge(found[1], wanted, base)
+    assert check.outcome == "held" and check.found.startswith("300 objects")
 
 
 # --- limits and configuration -----------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from frostline.recording.layout import Array
 _VERSION = 1
 _KEY = "frostline_gate_baseline"
 _LARGE = 1 << 62
+_NUMBERS = re.compile(r"(?:[\s_:#-]+(?:dp|tp|pp|ep|rank)?\d+)+$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -85,11 +87,16 @@ def garbage_of(processes: Iterable[ProcessReport], since_serving: bool) -> Garba
     return Garbage(reclaimed, passes, work, many)
 
 
+def family(role: str) -> str:
+    """A role without rank and number, which change from run to run: ``Worker dp0``, ``SpawnProcess-7``."""
+    return _NUMBERS.sub("", role) or role
+
+
 def by_role(analysis: Analysis) -> dict[str, list[ProcessReport]]:
-    """The processes of each role, in the order in which roles first appear."""
+    """The processes of each role (``family``), in the order in which roles first appear."""
     found: dict[str, list[ProcessReport]] = {}
     for process in analysis.processes:
-        found.setdefault(process.role, []).append(process)
+        found.setdefault(family(process.role), []).append(process)
     return found
 
 

@@ -101,7 +101,7 @@ def judge(analysis: Analysis, budget: Budget, baseline: Baseline | None = None) 
 
 
 def _missed(one: MissedProcess) -> Check:
-    return Check("recorded", one.name, "", UNKNOWN, "it was not recorded", how=one.detail or one.reason)
+    return Check("recorded", one.name, "", UNKNOWN, f"it was not recorded [{one.reason}]", how=one.detail)
 
 
 def _gap(process: ProcessReport) -> str:
@@ -202,8 +202,12 @@ def _walked(judged: _Judged, limit: int) -> Check:
     if len(over):
         i = int(walked.argmax())
         worst = judged.worst(i)
-        how = "" if heap.exact[i] else "before CPython 3.15 an upper bound, from net allocations: the budget "
-        how += "" if heap.exact[i] else "is held only where the bound is within it"
+        how = "as the interpreter says"
+        if not heap.exact[i]:
+            how = (
+                "an upper bound, before CPython 3.15: where much dies between passes it can be far above "
+                "what was walked; max-full needs none"
+            )
         return judged.check(
             "max-walked", BROKEN, f"{worst.walked} walked", allowed, how=how, worst=worst, more=len(over) - 1
         )
