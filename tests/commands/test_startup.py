@@ -7,15 +7,18 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from frostline.analysis import analyse
-from frostline.analysis.startup import WARM_UP, Import, StartUp, _sum_up, _Tree, start_ups
+from frostline.analysis.startup import WARM_UP, Import, Passes, StartUp, _sum_up, _Tree, start_ups
 from frostline.recording import read_session
 from frostline.recording.startup import read_imports
+from frostline.report.blocks import plain
+from frostline.report.startup import startup
 from tests.cases.test_cases import incremental
 from tests.interpreters import Interpreter, every_interpreter, found
 from tests.reach.under_run import FROSTLINE
@@ -159,6 +162,35 @@ def test_each_process_tells_of_its_own_imports(interpreter: Interpreter, tmp_pat
     assert "Start-up of each process" in done.stdout
 
 
+THREADS = """
+import threading
+begun, go = threading.Event(), threading.Event()
+import builtins
+builtins.begun, builtins.go = begun, go
+thread = threading.Thread(target=lambda: __import__("slow"))
+thread.start()
+begun.wait()
+import first
+go.set()
+thread.join()
+"""
+
+
+@every_interpreter
+def test_a_pass_counts_for_the_import_of_its_own_thread(interpreter: Interpreter, tmp_path: Path) -> None:
+    (package(tmp_path) / "slow.py").write_text("begun.set(); go.wait(); import gc; gc.collect()")
+    done = under(tmp_path, interpreter, THREADS)
+    assert done.returncode == 0, done.stderr
+    (one,) = start_ups_of(tmp_path)
+    modules = by_name(one)
+    assert one.threads and "Several threads" in done.stdout
+    assert modules["slow"].passes.counts[2] == 1 and modules["first"].passes.counts[2] == 0
+    assert not modules["slow"].children or "first" not in modules["slow"].children[0].module
+    # The stretch that ends with a thread's own event is that thread's.
+    if not incremental(interpreter):
+        assert abs(modules["first"].objects - 20_000) < 150
+
+
 CLOSES = """
 import os
 os.closerange(3, 256)
@@ -223,6 +255,24 @@ def test_a_freeze_in_the_middle_takes_nothing_off(tmp_path: Path) -> None:
     assert abs(modules["frozen"].objects - 7_000) < 150 and abs(modules["first"].objects - 20_000) < 150
     assert one.tracked is not None and one.before is not None
     assert one.tracked[1] - one.before > 26_000  # with what is frozen
+    _advised(one)
+
+
+def _advised(one: StartUp) -> None:
+    """The cost of automatic passes inside imports is told where there is one, and its price with it."""
+
+    def advice(automatic: int, pause: int) -> str:
+        passes = Passes([0, 0, 1], pause, pause, automatic, 42)
+        top = Import("m", one.start, one.stop, passes=passes, all_passes=passes)
+        changed = replace(one, imports=(top,), phases=(), start=0, stop=2 * 10**9)
+        lines = list(plain(startup([changed])))
+        return "".join(line for line in lines if "gc.disable()" in line)
+
+    assert "300 ms of the 2.0 s" in advice(3 * 10**8, 4 * 10**8) and "42 objects" in advice(
+        3 * 10**8, 4 * 10**8
+    )
+    assert not advice(0, 4 * 10**8)  # asked for by the program: gc.disable() would not leave it out
+    assert not advice(9 * 10**7, 9 * 10**7)
 
 
 def test_what_a_killed_process_told_is_reported(tmp_path: Path) -> None:

@@ -36,16 +36,24 @@ class Passes:
     counts: list[int] = field(default_factory=lambda: [0, 0, 0])
     pause: int = 0
     longest: int = 0
+    #: Of the automatic ones alone: their pauses, and what they reclaimed.
+    automatic: int = 0
+    reclaimed: int = 0
 
     def add(self, other: Passes) -> None:
         self.counts = [a + b for a, b in zip(self.counts, other.counts, strict=True)]
         self.pause += other.pause
         self.longest = max(self.longest, other.longest)
+        self.automatic += other.automatic
+        self.reclaimed += other.reclaimed
 
-    def note(self, generation: int, pause: int) -> None:
+    def note(self, generation: int, pause: int, automatic: bool, reclaimed: int) -> None:
         self.counts[generation] += 1
         self.pause += pause
         self.longest = max(self.longest, pause)
+        if automatic:
+            self.automatic += pause
+            self.reclaimed += reclaimed
 
 
 @dataclass
@@ -113,6 +121,15 @@ class StartUp:
     def objects(self) -> int:
         """Net growth in all."""
         return sum(i.all_objects for i in self.imports) + sum(p.objects for p in self.phases)
+
+    def importing(self) -> tuple[int, int, Passes]:
+        """(time inside imports, ns; net objects; passes) of all imports together."""
+        passes = Passes()
+        for top in self.imports:
+            passes.add(top.all_passes)
+        # Of several threads' imports that overlap, the time counts once.
+        time = (self.stop - self.start) - sum(phase.time for phase in self.phases)
+        return time, sum(top.all_objects for top in self.imports), passes
 
     def walk(self) -> Iterator[Import]:
         """Every import, parents first."""
@@ -225,8 +242,9 @@ def _start_up(process: ProcessReport, log: ImportLog, ready: int, limit: int) ->
         row = series.passes[i]
         time, generation, pause = int(row["start"]), int(row["generation"]), int(length[i])
         where = tree.at(idents.get(int(row["thread"]), 0), time)
-        (where.passes if where is not None else phase(time).passes).note(generation, pause)
-        every.note(generation, pause)
+        told = generation, pause, bool(process.pauses.automatic[i]), int(row["collected"])
+        (where.passes if where is not None else phase(time).passes).note(*told)
+        every.note(*told)
         if generation == 2:
             full.append((i, f"import of {where.module}" if where is not None else phase(time).name))
     _sum_up(tree.top)
