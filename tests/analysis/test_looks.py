@@ -33,10 +33,12 @@ def test_what_a_look_fills_is_its_doing_whatever_passes_are_in_it(tmp_path: Path
     words = "stood still for 800 ms of its 1,000 ms while Frostline looked at the heap (census)"
     assert f"not the server's doing: it {words}" in text
     assert "stopped for 800 ms: frostline census, as asked" in text
+    (doubt,) = [one for one in analysis.doubts if one.slug == "looked-at"]
+    assert "stood still for 800 ms" in doubt.text and "(1 look)" in doubt.text
 
 
 def test_a_short_look_explains_nothing(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, served(400))
     (slow,) = analysis.processes[0].long_steps
     assert slow.host is None or slow.host.kind != "look"
-    assert "looked at the heap" not in "\n".join(plain(report(analysis)))
+    assert "not the server's doing" not in "\n".join(plain(report(analysis)))

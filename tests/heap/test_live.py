@@ -80,6 +80,7 @@ def test_the_cycle_the_heap_and_the_holder_are_named(tmp_path: Path, interpreter
 
         text = frostline(tmp_path, "why-alive", "__main__:Block").stdout
         assert "1 live objects of __main__:Block" in text and "__main__.kept" in text
+        assert "it stopped the process for" in text
         # What looked left no cycle of its own behind.
         assert "no cyclic garbage" in frostline(tmp_path, "cycles").stdout
         wrong = frostline(tmp_path, "why-alive", "__main__:Nothing")

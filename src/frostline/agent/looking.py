@@ -50,7 +50,8 @@ def look(segment: str, text: str) -> int:
         if recorder is not None and recorder.recording and what in request.LOOKS:
             kind = request.LOOKS.index(what)
             recorder.mark(layout.MARK_LOOK, layout.MARK_FLAG_OURS, kind, begun=begun)
-    value = {"look": what, "pid": os.getpid(), "requests_counted": counted, **found}
+    stopped = (time.monotonic_ns() - begun) / 1e9
+    value = {"look": what, "pid": os.getpid(), "requests_counted": counted, "stopped": stopped, **found}
     data = plain.dumps(value).encode("utf-8", "replace")
     path = segment + request.LOOK_SUFFIX
     try:

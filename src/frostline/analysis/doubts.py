@@ -9,6 +9,7 @@ from frostline.analysis.commands import when_ready
 from frostline.analysis.events import attached_after
 from frostline.analysis.freezing import negligible
 from frostline.analysis.frozen import PROGRAM
+from frostline.analysis.looks import stopped
 from frostline.analysis.model import Doubt, FullPass, MissedProcess, ProcessReport
 from frostline.analysis.passes import AUTOMATIC
 from frostline.analysis.verdict import milliseconds, some
@@ -18,6 +19,8 @@ from frostline.recording import Loss, Run
 SLOWEST = 2_000
 #: Lines that freeze without a collect, told one by one.
 SHOWN = 3
+#: ns. Looks that stopped a process for longer, all together, are told.
+FELT = 20_000_000
 
 
 def doubts(
@@ -51,6 +54,7 @@ def doubts(
                 "before that, start-up's among them, are not in the recording",
             )
         )
+    found.extend(_looked_at(processes))
     lost = sum(p.lost_passes for p in processes)
     if lost:
         found.append(Doubt("passes-lost", f"{lost:,} passes are missing from the recording"))
@@ -102,6 +106,21 @@ def _dead(processes: tuple[ProcessReport, ...]) -> list[Doubt]:
         for p in processes
         if any(event.kind == "dead collector" for event in p.events)
     ]
+
+
+def _looked_at(processes: tuple[ProcessReport, ...]) -> Iterator[Doubt]:
+    """Stops for looks at the heap that a request could feel, in which no step of the process need lie."""
+    stops = {p.name: stopped(p) for p in processes}
+    felt = {name: looks for name, looks in stops.items() if sum(looks) > FELT}
+    if felt:
+        every = [length for looks in felt.values() for length in looks]
+        looks = _counted(len(every), "look", "looks")
+        yield Doubt(
+            "looked-at",
+            f"{some(list(felt))} stood still for {milliseconds(sum(every))}, {milliseconds(max(every))} at a "
+            f"time at most, while Frostline looked at the heap as asked ({looks}): what waited for that is "
+            "no doing of the server's, and no pass of its collector's",
+        )
 
 
 def _freezes(processes: tuple[ProcessReport, ...], ready: tuple[str, int, str] | None) -> list[Doubt]:

@@ -24,6 +24,11 @@ def command(mark: Mark) -> str:
     return COMMANDS[LOOKS[at]] if 0 <= at < len(LOOKS) else "a look"
 
 
+def stopped(process: ProcessReport) -> list[int]:
+    """ns that each look stopped it."""
+    return [mark.stop - mark.time for mark in process.series.marks if mark.kind == fmt.MARK_LOOK]
+
+
 def with_looks(process: ProcessReport) -> ProcessReport:
     """The process, its slow steps that looks fill for half of their excess named as that: Frostline's doing.
 

@@ -157,3 +157,5 @@ def alive(found: Iterable[tuple[str, Found]]) -> Iterator[Block]:
                 "quiet",
                 indent=4,
             )
+        if "stopped" in one:  # an older recorder does not say it
+            yield _stopped(one, one["stopped"], "")
