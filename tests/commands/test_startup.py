@@ -21,7 +21,7 @@ from frostline.report.blocks import plain
 from frostline.report.startup import startup
 from tests.cases.test_cases import incremental
 from tests.interpreters import Interpreter, every_interpreter, found
-from tests.reach.under_run import FROSTLINE
+from tests.reach.under_run import FROSTLINE, environment
 
 LATEST = found()[-1]
 #: Module -> its body. What each adds is lists in a list, so their number is known.
@@ -69,10 +69,10 @@ def under(
 ) -> subprocess.CompletedProcess[str]:
     script = folder / "program.py"
     script.write_text(program)
-    environment = {**os.environ, "PYTHONPATH": str(package(folder)), "PYTHONDONTWRITEBYTECODE": "1"}
+    modules = str(package(folder))
     return subprocess.run(
         [*FROSTLINE, "startup", "-o", str(folder / "s"), *options, "--", interpreter.executable, str(script)],
-        env=environment,
+        env=environment(folder, PYTHONPATH=modules, PYTHONDONTWRITEBYTECODE="1"),
         capture_output=True,
         text=True,
         timeout=120,
@@ -285,7 +285,12 @@ def test_what_a_killed_process_told_is_reported(tmp_path: Path) -> None:
 def test_what_cannot_be_run_or_tells_nothing_is_said(tmp_path: Path) -> None:
     def run(*arguments: str) -> tuple[int, str]:
         done = subprocess.run(
-            [*FROSTLINE, "startup", *arguments], capture_output=True, text=True, timeout=60, cwd=tmp_path
+            [*FROSTLINE, "startup", *arguments],
+            env=environment(tmp_path),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=tmp_path,
         )
         return done.returncode, done.stderr
 
