@@ -35,6 +35,7 @@ ROWS = {
     "load": False,
     "forecast": True,
     "host": False,
+    "preempted": False,
     "watch": False,
     "soak": False,
     "labelled": False,
