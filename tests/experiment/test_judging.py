@@ -114,6 +114,7 @@ def test_the_interaction_is_all_against_the_product_of_each_alone() -> None:
     apart = outcome({"Front alone": 0.9, "Engine alone": 0.8, "all": 0.72}).interaction
     assert apart and apart.low and apart.high and apart.low < 1 < apart.high
     assert apart.product == pytest.approx(0.72, rel=0.01)
+    assert apart.last == pytest.approx({"Front": 0.9, "Engine": 0.8}, rel=0.01)
     hidden = outcome({"Front alone": 1.0, "Engine alone": 1.0, "all": 0.5})
     assert hidden.interaction and hidden.interaction.high and hidden.interaction.high < 0.6
     assert "the roles interact" in text(hidden)

@@ -12,10 +12,10 @@ from frostline.report import Block, plain
 from frostline.report.safe import safe
 
 _COLORS = {IMPROVED: "#18794e", REGRESSED: "#b42318", NO_EFFECT: "#475467"}
-_LEFT, _WIDTH, _ROW, _RIGHT = 260, 520, 34, 210
+_LEFT, _WIDTH, _ROW, _RIGHT = 260, 520, 34, 340
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _STYLE = """body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:68rem;padding:0 1rem}
-pre{overflow-x:auto;background:#f5f7fa;padding:1rem;font-size:13px}svg{max-width:100%;height:auto}
+pre{overflow-x:auto;white-space:pre-wrap;background:#f5f7fa;padding:1rem;font-size:13px}svg{max-width:100%;height:auto}
 text{font:13px system-ui,sans-serif}"""
 
 

@@ -275,11 +275,13 @@ def _interaction(plan: Plan, blocks: list[Block], arms: Sequence[Arm]) -> tuple[
     def mean(values: Sequence[float]) -> float:
         return sum(values) / len(values)
 
-    last = {
-        role: math.exp(mean(together) - mean(of(f"all but {role}")))
-        for role in plan.roles
-        if f"all but {role}" in there
-    }
+    last: dict[str, float] = {}
+    for role in plan.roles:
+        without = f"all but {role}"
+        if len(plan.roles) == 2:  # all but this one is the other one alone
+            without = next(alone[other] for other in plan.roles if other != role)
+        if without in there:
+            last[role] = math.exp(mean(together) - mean(of(without)))
     return Interaction(
         name,
         {role: math.exp(mean(effects)) for role, effects in each.items()},
