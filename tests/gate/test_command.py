@@ -114,6 +114,14 @@ def test_a_process_that_was_not_recorded_is_open(tmp_path: Path) -> None:
     assert gate(tmp_path, "--max-pause", "60s", "--strict").returncode == 3
 
 
+def test_a_terminal_of_ascii_and_a_role_that_is_not(tmp_path: Path) -> None:
+    code = "import frostline, gc; frostline.install(role='Gr\u00fc\u00dfe'); gc.collect()"
+    assert run(tmp_path, sys.executable, "-c", code).code == 0
+    done = gate(tmp_path, "--max-full", "0", "--github", PYTHONIOENCODING="ascii", LC_ALL="C")
+    assert done.returncode == 3 and "Traceback" not in done.stderr and "BROKEN" in done.stdout, done.stderr
+    assert "::error " in done.stdout
+
+
 @pytest.mark.parametrize(("arguments", "code", "slug"), (
     ((), 2, "no-limits"),
     (("--max-pause", "20"), 2, "bad-gate-limit"),
