@@ -79,8 +79,8 @@ def under(
     )
 
 
-def start_ups_of(folder: Path) -> list[StartUp]:
-    return start_ups(analyse(read_session(folder / "s")), read_imports(folder / "s"), 0)
+def start_ups_of(folder: Path, until: int = 0) -> list[StartUp]:
+    return start_ups(analyse(read_session(folder / "s")), read_imports(folder / "s"), until)
 
 
 def by_name(one: StartUp) -> dict[str, Import]:
@@ -220,6 +220,15 @@ def test_ready_ends_start_up_and_the_command(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     (one,) = start_ups_of(tmp_path)
     assert one.ended_by == "READY" and "start-up has ended" in done.stderr and "to READY" in done.stdout
+
+
+def test_until_ends_start_up_and_the_command(tmp_path: Path) -> None:
+    done = under(tmp_path, LATEST, WAITS, "--until", "2s")
+    assert done.returncode == 0 and "start-up has ended" in done.stderr, done.stderr
+    (one,) = start_ups_of(tmp_path, 2 * 10**9)
+    # Of a process that tells nothing more, its end is known to a look of the helper: 2 s at most.
+    assert 10**9 <= one.stop - one.start <= 2 * 10**9
+    assert "tree.leaf" in by_name(one)
 
 
 TELLS = """

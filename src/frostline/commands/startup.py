@@ -18,6 +18,7 @@ from frostline.commands import run as options
 from frostline.commands.report import Named, analysed
 from frostline.errors import FrostlineError
 from frostline.format import redact
+from frostline.format import startup as layout
 from frostline.reach import session
 from frostline.reach.start import start
 from frostline.recording import Session
@@ -32,6 +33,8 @@ from frostline.report.startup import startup as told
 
 #: Between two looks at whether start-up has ended, and how long a command may take to end then, seconds.
 _EVERY, _PATIENCE = 0.1, 60.0
+#: Over --until: for the helper to see the processes alive after it; and where none tells of imports.
+_SEEN, _LATE = 0.6, 10.0
 
 
 @click.command(
@@ -130,7 +133,8 @@ def _wait(child: int, folder: Path, limit: float, ready: bool) -> int:
     # Ctrl-C reaches the command from the terminal as it reaches us; what it has told is reported then too.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, pass_on)
-    began = time.monotonic()
+    end = time.monotonic() + limit + _LATE
+    seen = False
     told_at = 0.0
     while True:
         pid, status = os.waitpid(child, os.WNOHANG)
@@ -140,10 +144,12 @@ def _wait(child: int, folder: Path, limit: float, ready: bool) -> int:
             code = os.waitstatus_to_exitcode(status)
             return 0 if told_at else code if code >= 0 else 128 - code
         now = time.monotonic()
+        if limit and not seen and any(folder.glob(f"{layout.PREFIX}*")):
+            seen, end = True, now + limit + _SEEN  # it counts from the first process's beginning
         if told_at:
             if now - told_at > _PATIENCE:
                 os.kill(child, signal.SIGKILL)
-        elif (limit and now - began > limit) or (ready and _is_ready(folder)):
+        elif (limit and now > end) or (ready and _is_ready(folder)):
             click.echo("frostline: start-up has ended: telling the command to end", err=True)
             os.kill(child, signal.SIGTERM)
             told_at = now
