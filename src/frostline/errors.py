@@ -1,5 +1,7 @@
 """Errors of the part outside the target: what, where, and what to do about it."""
 
+import sys
+
 
 class FrostlineError(Exception):
     """A failure that the user can act on.
@@ -20,3 +22,13 @@ class FrostlineError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} [{self.slug}]\n  {self.remedy}"
+
+
+def install_of(extra: str, prefix: str = sys.prefix) -> str:
+    """What installs an extra where Frostline itself runs, which may be an environment of pipx or uv."""
+    wanted = f'"frostline[{extra}]"'
+    if "/pipx/venvs/" in prefix:
+        return f"pipx install --force {wanted}"
+    if "/uv/tools/" in prefix:
+        return f"uv tool install {wanted}"
+    return f"pip install {wanted}, in the environment that Frostline runs in: {prefix}"

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from frostline.commands.main import COMMANDS
+from frostline.errors import install_of
 from tests.interpreters import found
 from tests.reach.under_run import FROSTLINE, environment, run, running, wait_for, write
 
@@ -73,6 +74,38 @@ def test_a_missing_extra_is_named_with_what_installs_it(tmp_path: Path, hidden: 
     )
     assert 'pip install "frostline[tools]"' in done.stderr and "Traceback" not in done.stderr
     assert done.returncode == (125 if command == "run" else 1)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "words"),
+    [
+        ("/x/share/pipx/venvs/frostline", 'pipx install --force "frostline[load]"'),
+        ("/x/share/uv/tools/frostline", 'uv tool install "frostline[load]"'),
+        ("/opt/venv", 'pip install "frostline[load]", in the environment that Frostline runs in: /opt/venv'),
+    ],
+)
+def test_an_extra_goes_where_frostline_is(prefix: str, words: str) -> None:
+    assert install_of("load", prefix) == words
+
+
+def test_a_page_that_cannot_be_written_leaves_the_one_before(tmp_path: Path) -> None:
+    """By a limit on the size of files, which ends a write as a full disk does."""
+    ended = run(tmp_path, PYTHON, "-c", "import gc; gc.collect()")
+    page = tmp_path / "page.html"
+    assert frostline(tmp_path, "report", "rec", "--html", "page.html").returncode == 0
+    before = page.read_bytes()
+    code = (
+        "import resource, sys\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))\n"
+        "from frostline.commands.main import invoke\n"
+        f"sys.exit(invoke(['report', {str(ended.folder)!r}, '--html', 'page.html']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(tmp_path), capture_output=True, text=True, timeout=60,
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 1 and "page.html" in done.stderr and "[html-unwritable]" in done.stderr
+    assert page.read_bytes() == before and not list(tmp_path.glob("*.part"))
 
 
 def test_run_does_not_load_what_a_report_needs(tmp_path: Path) -> None:

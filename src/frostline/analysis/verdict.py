@@ -166,7 +166,9 @@ def _wall(held: Held) -> str:
 
 
 def _waited(held: Held) -> str:
-    return f"{held.waited:,} of {held.spans:,} {plural(held.label)}"
+    # A request that lies unread in the socket meanwhile waits too, and is none of those in flight.
+    least = "at least " if held.label == "request" else ""
+    return f"{least}{held.waited:,} of {held.spans:,} {plural(held.label)}"
 
 
 def plural(label: str) -> str:

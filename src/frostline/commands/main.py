@@ -34,7 +34,7 @@ from pathlib import Path
 
 from frostline import __version__
 from frostline.commands import _surroundings
-from frostline.errors import FrostlineError
+from frostline.errors import FrostlineError, install_of
 
 #: name -> (module, one line). Imported when used: `run` must not pay for `report`.
 COMMANDS = {
@@ -93,7 +93,7 @@ def _missing(error: ModuleNotFoundError) -> "FrostlineError | None":
     return FrostlineError(
         "missing-extra",
         f"this command needs {module}, which is not installed",
-        f'pip install "frostline[{extra}]"',
+        install_of(extra),
     )
 
 

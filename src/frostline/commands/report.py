@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ from frostline.analysis import Analysis, Options, analyse
 from frostline.analysis.requests import with_requests
 from frostline.commands._newest import newest
 from frostline.commands._numbers import Range
+from frostline.errors import FrostlineError
 from frostline.reach.sealing import seal_dead
 from frostline.recording import Session, merge, read_session
 from frostline.recording.requests import FORMATS, read_requests
@@ -113,13 +116,33 @@ def report(
         written = write_parquet(analysis, parquet_folder)
         click.echo(f"{len(written)} files in {parquet_folder}", err=True)
     if html_file is not None:
-        html_file.write_text(to_html(analysis), encoding="utf-8")
+        _replace(html_file, to_html(analysis))
         click.echo(f"report: {html_file}", err=True)
     if as_json:
         json.dump(to_json(analysis), sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
         write(text_report(analysis), sys.stdout)
+
+
+def _replace(path: Path, text: str) -> None:
+    """Writes a file whole or not at all: a cut page in place of last week's is worse than none."""
+    if path.exists() and not path.is_file():  # a pipe, a terminal
+        path.write_text(text, encoding="utf-8")
+        return
+    target = path.resolve()  # what a link leads to is replaced, not the link
+    beside = target.with_name(f"{target.name}.{os.getpid()}.part")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        if target.exists():
+            shutil.copymode(target, beside)
+        beside.replace(target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise FrostlineError(
+            "html-unwritable", f"cannot write {path}: {error.strerror}", "Give --html a file that can be."
+        ) from error
 
 
 def analysed(paths: tuple[Path, ...], options: Options | None = None) -> Analysis:

@@ -9,7 +9,7 @@ import numpy as np
 
 from frostline import __version__
 from frostline.analysis import Analysis
-from frostline.errors import FrostlineError
+from frostline.errors import FrostlineError, install_of
 from frostline.report.schema import Schema, readme
 from frostline.report.tables import Coded, Known, Piece, Rows, Values, tables
 
@@ -29,7 +29,7 @@ def arrow() -> Any:
         raise FrostlineError(
             "missing-extra",
             "Parquet needs pyarrow, which is not installed",
-            'pip install "frostline[parquet]"',
+            install_of("parquet"),
         ) from error
     return pyarrow
 
