@@ -201,6 +201,8 @@ def test_a_hostile_title_is_shown_without_its_control_characters(tmp_path: Path)
     (tmp_path / "rec").rename(tmp_path / "r\x1b[31mec")
     done = frostline(tmp_path, "status", "r\x1b[31mec")
     assert "r\\x1b[31mec: ended, 1 recorded" in done.stdout and "\x1b" not in done.stdout
+    done = frostline(tmp_path, "report", "no\x1b[31mne")
+    assert "no\\x1b[31mne" in done.stderr and "\x1b" not in done.stderr
 
 
 # --- doctor ---------------------------------------------------------------------------

@@ -140,5 +140,7 @@ def test_a_session_in_which_nobody_served_is_no_success(tmp_path: Path) -> None:
     session = os.fspath(tmp_path / "rec")
     done = gate(tmp_path, session, "--max-full", "0", "--since-serving")
     assert done.returncode == 1 and "[gate-empty]" in done.stderr
+    done = gate(tmp_path, session, "--max-full", "Nobody=0")
+    assert done.returncode == 1 and "no limit is for a process of it; it has python" in done.stderr
     done = gate(tmp_path, session, "--max-full", "5", "--junit", "no/such/folder.xml")
     assert done.returncode == 1 and "[gate-unwritable]" in done.stderr

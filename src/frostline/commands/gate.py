@@ -11,6 +11,8 @@ from typing import Any
 import click
 
 from frostline import gate as gating
+from frostline.analysis import Analysis
+from frostline.analysis.verdict import some
 from frostline.commands.report import Named, analysed
 from frostline.errors import FrostlineError
 
@@ -91,13 +93,13 @@ def gate(
     if write_baseline is not None:
         measured = gating.measure(analysis, budget.since_serving)
         if not measured.roles:
-            raise _nothing(analysis.path, budget.since_serving)
+            raise _nothing(analysis, budget.since_serving)
         gating.write_baseline(measured, write_baseline)
         click.echo(f"baseline: {write_baseline}, of {len(measured.roles)} roles")
         return 0
     checks = gating.judge(analysis, budget, known)
     if not checks:
-        raise _nothing(analysis.path, budget.since_serving)
+        raise _nothing(analysis, budget.since_serving)
     if analysis.running:
         click.echo("frostline: the session is still being recorded: this is so far", err=True)
     for line in gating.text(checks, budget.strict):
@@ -112,11 +114,15 @@ def gate(
     return 3 if any(check.fails(budget.strict) for check in checks) else 0
 
 
-def _nothing(path: Path, since_serving: bool) -> FrostlineError:
-    why = "none of its processes is known to have served" if since_serving else "it holds no process"
-    do = "Tell when start-up is over (--ready-url, --ready-log, frostline.startup_complete()), or leave out "
-    return FrostlineError(
-        "gate-empty",
-        f"{path}: nothing can be judged: {why}",
-        do + "--since-serving." if since_serving else "Record one with `frostline run -- COMMAND`.",
-    )
+def _nothing(analysis: Analysis, since_serving: bool) -> FrostlineError:
+    why, do = "it holds no process", "Record one with `frostline run -- COMMAND`."
+    if since_serving:
+        why = "none of its processes is known to have served"
+        do = (
+            "Tell when start-up is over (--ready-url, --ready-log, frostline.startup_complete()), or leave "
+            "out --since-serving."
+        )
+    elif analysis.processes:
+        why = f"no limit is for a process of it; it has {some([one.name for one in analysis.processes])}"
+        do = "A role is the name that the report prints, without the pid: ROLE=VALUE, or a limit for all."
+    return FrostlineError("gate-empty", f"{analysis.path}: nothing can be judged: {why}", do)

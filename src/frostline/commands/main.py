@@ -101,7 +101,10 @@ def _show(error: FrostlineError) -> int:
     if sys.stderr is None:
         return error.exit_code  # closed; print() would take stdout
     try:
-        print(f"frostline: {error.message} [{error.slug}]\n  {error.remedy}", file=sys.stderr, flush=True)
+        text = f"frostline: {error.message} [{error.slug}]\n  {error.remedy}"
+        # Names of files and titles of processes are in it: no terminal is to obey them.
+        shown = "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text)
+        print(shown, file=sys.stderr, flush=True)
     except OSError:  # it may be what is full
         _drop_output(2)
     return error.exit_code
