@@ -116,3 +116,40 @@ finally:
 @pytest.mark.parametrize("interpreter", {found()[0], found()[-1]}, ids=str)
 def test_other_threads_go_on(interpreter: Interpreter) -> None:
     _output(interpreter, "-c", BUSY, str(SOURCE))
+
+
+#: Thousands of holders and hundreds of frames: each frame is read a few times, not once a holder.
+MANY = """
+import sys, threading
+sys.path.insert(0, sys.argv[1])
+from frostline.heap import alive
+class Block: pass
+class Node: pass
+go, ready = threading.Event(), threading.Semaphore(0)
+def deep(n):
+    if n: return deep(n - 1)
+    ready.release(); go.wait()
+threads = [threading.Thread(target=deep, args=(10,)) for _ in range(20)]
+for thread in threads: thread.start()
+for _ in threads: ready.acquire()
+nodes = [Node() for _ in range(3000)]
+for node in nodes: node.block, node.ring = Block, nodes
+nodes[0].mine = Block()
+hidden = [node.__dict__ for node in nodes]
+for one in hidden: one["first"] = nodes[0].mine
+del one, node
+reads = 0
+def count(frame, event, _):
+    global reads
+    reads += event == "call" and frame.f_code.co_name == "variables"
+sys.setprofile(count)
+try: found = alive.holders("__main__:Block")
+finally: sys.setprofile(None); go.set()
+assert "nodes" in found.ways[0] or "hidden" in found.ways[0], found.ways
+assert 0 < reads <= 3 * 20 * 15, reads
+"""
+
+
+@pytest.mark.parametrize("interpreter", {found()[0], found()[-1]}, ids=str)
+def test_many_threads_and_holders_are_read_once(interpreter: Interpreter) -> None:
+    _output(interpreter, "-c", MANY, str(SOURCE))
