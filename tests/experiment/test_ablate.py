@@ -173,7 +173,7 @@ def test_flags_make_the_plan_of_a_file(tmp_path: Path) -> None:
     words = ["--policy", "follow", "--role", "A", "--role", "B", *flags]
     told = CliRunner().invoke(ablate, [*words, "--dry-run", "--", "serve", "--it"])
     assert told.exception is None
-    assert "arms: none (no policy); A alone (follow@A); B alone (follow@B); all (follow)" in told.output
+    assert "arms: none (no policy); A alone (follow@A); B alone (follow@B); all (follow@A+B)" in told.output
     for wrong in ([*words, "--", "serve"], words, ["--dry-run"], ["one.toml", "two.toml"]):
         error = CliRunner().invoke(ablate, wrong).exception
         assert isinstance(error, FrostlineError)

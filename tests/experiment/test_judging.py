@@ -120,6 +120,14 @@ def test_the_interaction_is_all_against_the_product_of_each_alone() -> None:
     assert "the roles interact" in text(hidden)
 
 
+def test_a_role_that_nobody_has_and_a_process_that_no_arm_treats_are_named() -> None:
+    data = TWO | {"arms": {"policy": "freeze", "roles": ["Engine", "Wroker"]}}
+    told = text(outcome({}, data=data))
+    assert "No process of any run is called Wroker" in told
+    assert "as they are in every arm, with pauses: Front." in told
+    assert outcome({}).untreated == outcome({}).unseen == ()
+
+
 def test_an_incomplete_block_does_not_count_and_an_invalid_run_is_told() -> None:
     whole = outcome({"Engine alone": 0.8})
     runs = whole.done.runs

@@ -29,10 +29,10 @@ def test_the_arms_are_none_each_alone_all_but_one_and_all() -> None:
         ("Front alone", "follow@Front"),
         ("Engine alone", "follow@Engine"),
         ("Worker alone", "follow@Worker"),
-        ("all but Front", "follow@!Front"),
-        ("all but Engine", "follow@!Engine"),
-        ("all but Worker", "follow@!Worker"),
-        ("all", "follow"),
+        ("all but Front", "follow@Engine+Worker"),
+        ("all but Engine", "follow@Front+Worker"),
+        ("all but Worker", "follow@Front+Engine"),
+        ("all", "follow@Front+Engine+Worker"),
     ]
     assert plan.window == 120 and plan.screened and plan.compared == 3
     assert plan.blocks == plan.least == 7, "2 / 2^7 <= 0.05 / 3"
@@ -43,6 +43,7 @@ def test_the_arms_are_none_each_alone_all_but_one_and_all() -> None:
 def test_arms_have_names_of_their_own(roles: list[str]) -> None:
     arms = of_roles("freeze", roles)
     assert len({arm.name for arm in arms}) == len(arms) and arms[0].given == ""
+    assert len({arm.given for arm in arms}) == len(arms) >= 2
 
 
 def change(path: str, value: object) -> dict[str, Any]:

@@ -35,23 +35,24 @@ def many(number: int, word: str, words: str = "") -> str:
 def before(plan: Plan) -> Iterator[Block]:
     """What it will take, said before it starts."""
     runs, seconds = estimate(plan)
-    screened = f", after a screening of {len(plan.arms)} arms, one run each," if plan.screened else ""
+    screened = f", after a screening of {len(plan.arms)} arms, one run each" if plan.screened else ""
     time = "as long as the load takes each" if plan.load.command else minutes(seconds)
     often = "once" if plan.pairs else "twice"
     yield Line(
         f"{many(plan.blocks, 'block')} of {plan.compared + 1} arms, {often} each{screened}: {runs} runs, "
         f"{time}, and {runs} starts of the server"
     )
-    comparisons = many(plan.compared, "comparison")
+    need = "needs" if plan.compared == 1 else "need"
+    comparisons = f"{many(plan.compared, 'comparison')} {need}"
     if plan.blocks < plan.least:
         yield Line(
-            f"{many(plan.blocks, 'block')} cannot conclude anything: {comparisons} need {plan.least} "
+            f"{many(plan.blocks, 'block')} cannot conclude anything: {comparisons} {plan.least} "
             f"(2 / 2^n <= {LEVEL:g} / {plan.compared})",
             "bad",
         )
     else:
         yield Line(
-            f"{comparisons} need {plan.least} blocks at least (2 / 2^n <= {LEVEL:g} / {plan.compared})",
+            f"{comparisons} {plan.least} blocks at least (2 / 2^n <= {LEVEL:g} / {plan.compared})",
             "quiet",
         )
 
@@ -179,6 +180,12 @@ def _mechanisms(outcome: Outcome) -> Iterator[Block]:
 
 
 def _interaction(outcome: Outcome) -> Iterator[Block]:
+    if outcome.untreated:
+        words = ", ".join(outcome.untreated)
+        yield Line(f"Not named as a role, so as they are in every arm, with pauses: {words}.", "quiet")
+    if outcome.unseen and outcome.done.runs:
+        words = ", ".join(outcome.unseen)
+        yield Line(f"No process of any run is called {words}: is that the report's name for it?", "bad")
     found = outcome.interaction
     if found is None:
         if outcome.no_interaction:

@@ -122,6 +122,24 @@ class Outcome:
     no_interaction: str
 
     @property
+    def untreated(self) -> tuple[str, ...]:
+        """Processes that paused and that no arm is about, where the arms are made of roles."""
+        if not self.plan.roles:
+            return ()
+        paused = {
+            name for run in self.done.runs for name, role in run.roles.items() if role["pause_s"] > FLOOR
+        }
+        return tuple(
+            name for name in sorted(paused) if not any(means(role, name) for role in self.plan.roles)
+        )
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """Roles of the plan that no recording has: a name that is wrong."""
+        seen = {name for run in self.done.runs for name in run.roles}
+        return tuple(role for role in self.plan.roles if not any(means(role, name) for name in seen))
+
+    @property
     def main(self) -> tuple[Judged, ...]:
         """What the experiment is about: the first metric, an entry an arm."""
         return tuple(one for one in self.judged if one.metric == self.plan.load.metrics[0][0])

@@ -149,12 +149,19 @@ def wrong(message: str, remedy: str = "See `frostline explain ablate`.") -> Fros
 
 
 def of_roles(policy: str, roles: Sequence[str]) -> tuple[Arm, ...]:
-    """None, each role alone, all but one, all. Of two, all but one is each alone, and comes once."""
+    """None, each role alone, all but one, all: of the roles named, so that all is each together and no more.
+
+    Of two roles, all but one is the other alone, and comes once. Without roles *all* is every process.
+    """
     roles = tuple(dict.fromkeys(roles))
+    if len(roles) == 1:
+        return Arm(CONTROL), Arm(f"{roles[0]} alone", policy, roles)
     arms = [Arm(CONTROL), *(Arm(f"{role} alone", policy, (role,)) for role in roles)]
     if len(roles) > 2:
-        arms += [Arm(f"all but {role}", policy, (role,), others=True) for role in roles]
-    return (*arms, Arm(ALL, policy))
+        arms += [
+            Arm(f"all but {role}", policy, tuple(other for other in roles if other != role)) for role in roles
+        ]
+    return (*arms, Arm(ALL, policy, roles))
 
 
 def seconds(value: object, name: str) -> float:

@@ -179,12 +179,14 @@ def _server(plan: Plan, arm: Arm, folder: Path, progress: Progress) -> Iterator[
 
 def _check_free(plan: Plan) -> None:
     """A server that was left behind would answer in this one's place."""
-    if plan.ready is None or plan.ready["kind"] != "url":
-        return
-    parts = urlsplit(plan.ready["url"])
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    with contextlib.suppress(OSError), socket.create_connection((parts.hostname or "", port), 2.0):
-        raise _Failed(f"something answers at {parts.hostname}:{port} before the server is started: end it")
+    ready = plan.ready["url"] if plan.ready is not None and plan.ready["kind"] == "url" else ""
+    for url in {ready, plan.load.url} - {""}:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        with contextlib.suppress(OSError), socket.create_connection((parts.hostname or "", port), 2.0):
+            raise _Failed(
+                f"something answers at {parts.hostname}:{port} before the server is started: end it"
+            )
 
 
 def _ready_options(plan: Plan) -> list[str]:
