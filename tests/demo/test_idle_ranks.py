@@ -24,7 +24,7 @@ def test_the_workers_gaps_are_consistent_with_the_engine_cores_passes(
 ) -> None:
     """Passes that we ask the engine core for: when they are is known, and nobody else pauses for long."""
     rec = tmp_path / "rec"
-    server = start(scale=0.3, workers=2, record=rec)
+    server = start(scale=0.7, workers=2, record=rec)
     processes = server.wait_ready()["processes"]
     engine = next(pid for role, _, pid, *_ in processes if role == "EngineCore")
     load = subprocess.Popen(
