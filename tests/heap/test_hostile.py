@@ -153,3 +153,22 @@ assert 0 < reads <= 3 * 20 * 15, reads
 @pytest.mark.parametrize("interpreter", {found()[0], found()[-1]}, ids=str)
 def test_many_threads_and_holders_are_read_once(interpreter: Interpreter) -> None:
     _output(interpreter, "-c", MANY, str(SOURCE))
+
+
+GARBAGE = """
+import gc, sys
+sys.path.insert(0, sys.argv[1])
+from frostline.heap import alive
+class Block: pass
+gc.disable()
+block = Block()
+block.me = [block]
+del block
+(way,) = alive.holders("__main__:Block").ways
+assert "held by a cycle of its own alone" in way, way
+"""
+
+
+@pytest.mark.parametrize("interpreter", {found()[0], found()[-1]}, ids=str)
+def test_what_only_a_cycle_holds_is_called_so(interpreter: Interpreter) -> None:
+    _output(interpreter, "-c", GARBAGE, str(SOURCE))

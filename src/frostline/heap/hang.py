@@ -44,6 +44,7 @@ def way(target: object, until: float = float("inf"), in_variables: "set[int] | N
     leads: dict[int, object] = {id(target): None}
     layer: list[object] = [target]
     keep: list[object] = []
+    around = False
     for _ in range(DEPTH):
         if time.monotonic() >= until:
             return ""
@@ -55,7 +56,8 @@ def way(target: object, until: float = float("inf"), in_variables: "set[int] | N
             holder = _frames_holding(one) if id(one) in in_variables else ""
             if holder:
                 return _told(holder, one, leads)
-        before = layer[:WALKED]
+        # A tuple, which is handed on as it is: from 3.15 on the call's own is told as a holder.
+        before = tuple(layer[:WALKED])
         keep.append(before)
         layer = []
         wanted = {id(one): one for one in before}
@@ -63,6 +65,7 @@ def way(target: object, until: float = float("inf"), in_variables: "set[int] | N
         found = gc.get_referrers(*before)
         own.add(id(found))
         for one in found:
+            around = around or id(one) in leads
             if id(one) in leads or id(one) in own or type(one) is edges.Frame:
                 continue
             for held in gc.get_referents(one):
@@ -73,6 +76,11 @@ def way(target: object, until: float = float("inf"), in_variables: "set[int] | N
             if len(layer) >= WIDTH:
                 break
         del found, one  # which may be our own frame
+        if not layer and around:
+            return (
+                "no way of any length: held by a cycle of its own alone, which is garbage for a later pass,"
+                " or from C, or from a frozen object"
+            )
         if not layer:
             return "held from C, from a frozen object, or by nothing that the collector tracks"
     return f"no way of {DEPTH} steps from a module or a thread's frame"

@@ -61,7 +61,7 @@ def cycles(found: Iterable[tuple[str, Found]]) -> Iterator[Block]:
                 f"{one['unseen']:,} objects with finalizers were not looked at before it", "quiet", indent=2
             )
         if one["looked_at"] < one["found"]:
-            yield Line(f"looked at the first {one['looked_at']:,} of them", "quiet", indent=2)
+            yield Line(f"looked at {one['looked_at']:,} of them", "quiet", indent=2)
         stopped = one["pause"] + one["took"] + one["freed_in"]
         words = "the pass, the look, and the pass that freed them"
         yield _stopped(one, stopped, f": {words}")
