@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 from pathlib import Path
@@ -10,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frostline.heap.cycles import cycles_of
 from frostline.heap.graph import Index, components, shortest_cycle
+from frostline.heap.saved import let_go, saved_pass
 from tests.heap import corpus
 from tests.interpreters import Interpreter, found
 
@@ -90,3 +93,27 @@ def test_components_are_those_of_the_definition(count: int, data: st.DataObject)
             assert (here, to) in edges
     for one in objects:
         one.clear()
+
+
+class Node:
+    other: object
+
+
+def test_when_the_time_is_up_a_part_is_told() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(5_000):
+            one, two = Node(), Node()
+            one.other, two.other = two, one
+        del one, two
+        saved = saved_pass()
+        assert saved.found >= 10_000
+        part = cycles_of(saved, budget=0.0)
+        whole = cycles_of(saved)
+        let_go(saved)
+    finally:
+        gc.enable()
+    assert part.cut and sum(kind.count for kind in part.kinds) < 5_000
+    (kind,) = [kind for kind in whole.kinds if kind.count == 5_000]
+    assert not whole.cut and "Node -> __dict__['other']" in kind.path

@@ -23,7 +23,7 @@ def look(segment: str, text: str) -> int:
 
     Args:
         segment: path of the process's first segment.
-        text: ``census [budget=SECONDS] [paths=0]``, ``cycles [generation=N]``, or ``why MODULE:QUALNAME``;
+        text: ``census [budget=SECONDS] [paths=0]``, ``cycles [generation=N] [budget=SECONDS]``, or ``why MODULE:QUALNAME``;
             ``serving=1`` behind it: also while requests are in flight.
 
     Raises:
@@ -36,7 +36,9 @@ def look(segment: str, text: str) -> int:
     # Whether it is known that nothing is in flight: else the caller has to say that some may have waited.
     counted = moments.counted() >= 0
     begun = time.monotonic_ns()
-    enabled = gc.isenabled()
+    # A look at cycles takes a list of all objects for a moment only, and switches the collector off for that:
+    # where threads make garbage all the time, seconds of it pile up else.
+    enabled = gc.isenabled() and what != request.LOOK_CYCLES
     if enabled:
         # A list of all objects is a young one: a pass would walk it, keep alive what it is about to free,
         # and stand in the recording as the program's own.
@@ -102,7 +104,7 @@ def _cycles(settings: "dict[str, str]") -> "dict[str, object]":
     garbage = saved.saved_pass(generation)
     if garbage.busy:
         raise ValueError("a pass was running: ask again")
-    told = cycles.cycles_of(garbage)
+    told = cycles.cycles_of(garbage, _number(settings, "budget", cycles.BUDGET, 3600.0))
     freed = saved.let_go(garbage, generation)
     return cycles.as_plain(told) | {"generation": generation, "freed_in": freed}
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from frostline.commands import _looking
+from frostline.commands._numbers import Range
 from frostline.report import write
 from frostline.report.heap import cycles as shown
 
@@ -18,6 +19,14 @@ from frostline.report.heap import cycles as shown
 @click.option(
     "--generation", type=click.IntRange(0, 2), default=2, show_default=True, help="The oldest to collect."
 )
+@click.option(
+    "--budget",
+    type=Range(min=0.0, max=3600.0),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long it looks at most; what it has seen by then is told. The two passes are not in it.",
+)
 def cycles(
     where: str | None,
     tree: bool,
@@ -26,16 +35,18 @@ def cycles(
     save: Path | None,
     as_json: bool,
     generation: int,
+    budget: float,
 ) -> int:
     """Run one collection in every live process of SESSION (the newest), or of PID, keep what it would free
     for a moment, and say which cycles that was: how many, how large, by which attributes, and what ends them.
 
     It STOPS each process, one after the other, for two collections and the look: about a second where
-    there are
-    100,000 dead objects. A process that is known to have requests
-    in flight is left alone, unless --serving.
+    there are 100,000 dead objects; --budget bounds the look. A process that is known to have requests in
+    flight is left alone, unless --serving.
     """
-    found = _looking.look(f"cycles generation={generation}", where, tree, seconds, serving, save)
+    found = _looking.look(
+        f"cycles generation={generation} budget={budget:g}", where, tree, seconds, serving, save
+    )
     if as_json:
         click.echo(json.dumps(_looking.as_rows(found), indent=1))
     else:

@@ -9,18 +9,21 @@ import sys
 import time
 
 from frostline.heap import edges, patterns
-from frostline.heap.graph import Components, Index, components, hanging, shortest_cycle, successors
+from frostline.heap.graph import STRIDE, Components, Index, components, hanging, shortest_cycle, successors
 from frostline.heap.saved import Saved
 from frostline.probe.kinds import FunctionType, MethodType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 #: Kinds described; the rest is counted.
 KINDS = 50
 #: Starting points of which the shortest cycle through one component is looked for.
 STARTS = 24
+#: Seconds that a look takes at most, the two passes beside it: where other threads run it gets but a share of
+#: the interpreter, and what they make meanwhile is not collected.
+BUDGET = 5.0
 #: Objects in one component up to which its shortest cycle is looked for from each of the starts.
 LARGE = 50_000
 
@@ -71,7 +74,7 @@ class Kind:
 class Cycles:
     """What a saved pass found. ``took`` in seconds: the look at it, without the pass."""
 
-    __slots__ = ("busy", "found", "kinds", "looked_at", "others", "pause", "took", "unseen")
+    __slots__ = ("busy", "cut", "found", "kinds", "looked_at", "others", "pause", "took", "unseen")
 
     def __init__(self, saved: Saved) -> None:
         self.found = saved.found
@@ -82,32 +85,46 @@ class Cycles:
         #: Cycles of kinds beyond the first ``KINDS``.
         self.others = 0
         self.took = 0.0
+        #: The time was up before everything was looked at: counts are of a part.
+        self.cut = False
         #: Objects with finalizers that were not looked at before the pass.
         self.unseen = 0
 
 
-def cycles_of(saved: Saved) -> Cycles:
-    """Describes the cycles in saved garbage, the largest kinds first. Keeps nothing of it."""
+def cycles_of(saved: Saved, budget: float = BUDGET) -> Cycles:
+    """Describes the cycles in saved garbage, the largest kinds first. Keeps nothing of it.
+
+    Args:
+        budget: seconds for it; what has been seen by then is told, as a part.
+    """
     begun = time.monotonic()
     told = Cycles(saved)
     objects = saved.objects
-    index = Index(objects)
-    found = components(objects, index)
+
+    def late() -> bool:
+        told.cut = told.cut or time.monotonic() - begun > budget
+        return told.cut
+
+    index = Index(objects, late)
+    found = components(objects, index, late)
     #: Key of a kind -> numbers of its components.
     groups: dict[tuple[object, ...], list[int]] = {}
     keys = _Keys()
     taken = bytearray(len(objects))
     for number, members in enumerate(found):
+        if not number & STRIDE and late() and number:
+            told.others += len(found) - number
+            break
         groups.setdefault(keys.of(objects, members), []).append(number)
         for member in members:
             taken[member] = 1
     merged: dict[tuple[str, ...], Kind] = {}
     order = sorted(groups.values(), key=lambda numbers: -sum(map(found.size, numbers)))
     for place, numbers in enumerate(order):
-        if place >= KINDS:
+        if place >= KINDS or (place and late()):
             told.others += len(numbers)
             continue
-        _add(merged, objects, index, found, numbers, taken)
+        _add(merged, objects, index, found, numbers, taken, late)
     for nodes, pattern in saved.suspects.gone(index):
         kind = merged.setdefault(nodes, Kind())
         if not kind.nodes:
@@ -162,6 +179,7 @@ def _add(
     found: Components,
     numbers: "list[int]",
     taken: bytearray,
+    late: "Callable[[], bool]",
 ) -> None:
     nodes, cycle = _described(objects, index, found[numbers[0]])
     kind = merged.get(nodes)
@@ -169,7 +187,11 @@ def _add(
         kind = merged[nodes] = Kind()
         _name(kind, nodes, patterns.of([objects[i] for i in cycle], nodes))
         kind.site = _site(objects, cycle)
-    for members in map(found.__getitem__, numbers):
+    for place, members in enumerate(map(found.__getitem__, numbers)):
+        if not place & STRIDE and place and late():
+            kind.count += len(numbers) - place
+            kind.objects += sum(map(found.size, numbers[place:]))
+            break
         more = hanging(objects, index, members, taken)
         kind.count += 1
         kind.objects += len(members)
@@ -313,6 +335,7 @@ def as_plain(told: Cycles) -> "dict[str, object]":
         "took": told.took,
         "others": told.others,
         "unseen": told.unseen,
+        "cut": told.cut,
         "kinds": [
             {
                 "path": kind.path,

@@ -14,7 +14,8 @@ import sys
 import time
 
 from frostline.heap import edges
-from frostline.heap.graph import Index
+from frostline.heap.graph import STRIDE, Index
+from frostline.policy import acts
 from frostline.probe.kinds import FunctionType, ModuleType
 
 #: Seconds spent on looking; objects passed on the way from one of them back to itself.
@@ -43,6 +44,18 @@ class Suspects:
 
 def suspects(generation: int) -> Suspects:
     """Looks at every tracked object of the generations up to ``generation``; some 50 ms a million."""
+    enabled = gc.isenabled()
+    if enabled:
+        # A list of all objects is a young one: a pass would walk it, and stand as the program's own.
+        acts.real("disable")()
+    try:
+        return _suspects(generation)
+    finally:
+        if enabled:
+            acts.real("enable")()
+
+
+def _suspects(generation: int) -> Suspects:
     from frostline.heap.cycles import in_words
     from frostline.heap.patterns import of
 
@@ -57,16 +70,17 @@ def suspects(generation: int) -> Suspects:
     }
     for number in range(generation + 1):
         objects = gc.get_objects(generation=number)
-        for one in objects:
+        for place, one in enumerate(objects):
+            # Where other threads run the scan alone may take long, and what they make meanwhile piles up.
+            if not place & STRIDE and time.monotonic() > until:
+                found.unseen += len(objects) - place
+                break
             kind = type(one)
             has = finalizes.get(id(kind))
             if has is None:
                 has = finalizes[id(kind)] = edges.runs(kind) or _has_del(kind)
                 kept.append(kind)
             if not has:
-                continue
-            if time.monotonic() > until:
-                found.unseen += 1
                 continue
             cycle = _back_to_itself(one, modules)
             if cycle:

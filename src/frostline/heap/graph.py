@@ -9,7 +9,15 @@ import gc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+#: Objects between two looks at the clock, less one: a power of two.
+STRIDE = 1023
+
+
+def never() -> bool:
+    """No deadline."""
+    return False
 
 
 class Index:
@@ -21,12 +29,15 @@ class Index:
 
     __slots__ = ("_ids", "_mask", "_places")
 
-    def __init__(self, objects: "Sequence[object]") -> None:
+    def __init__(self, objects: "Sequence[object]", late: "Callable[[], bool]" = never) -> None:
+        """``late``: once it says so, the rest of the objects is left out."""
         bits = max(4, (2 * len(objects) - 1).bit_length())
         self._mask = (1 << bits) - 1
         ids = self._ids = numbers(1 << bits, "Q")
         places = self._places = numbers(1 << bits, "I")
         for position, one in enumerate(objects):
+            if not position & STRIDE and late():
+                break
             number = id(one)
             at = (number >> 4 ^ number >> 24) & self._mask
             while ids[at]:
@@ -86,12 +97,13 @@ class Components:
         self._ends[self.count] = at + end - begin
 
 
-def components(objects: "Sequence[object]", index: Index) -> Components:
+def components(objects: "Sequence[object]", index: Index, late: "Callable[[], bool]" = never) -> Components:
     """The components of two and more objects, or of one that refers to itself.
 
     Args:
         objects: what to look at; each refers to whatever it does, but only edges among them count.
         index: of the same objects.
+        late: asked now and then; once it says so, what has been found by then is all.
 
     Tarjan (1972), without recursion: a chain of garbage may be as long as memory.
     """
@@ -112,6 +124,8 @@ def components(objects: "Sequence[object]", index: Index) -> Components:
         while True:
             if entering >= 0:
                 clock += 1
+                if not clock & STRIDE and late():
+                    return found
                 order[entering] = low[entering] = clock
                 stack[height] = entering
                 height += 1

@@ -58,8 +58,12 @@ def cycles(found: Iterable[tuple[str, Found]]) -> Iterator[Block]:
             )
         if one["unseen"]:
             yield Line(
-                f"{one['unseen']:,} objects with finalizers were not looked at before it", "quiet", indent=2
+                f"{one['unseen']:,} objects were not asked for finalizers before it: the time was up",
+                "quiet",
+                indent=2,
             )
+        if one["cut"]:
+            yield Line("the time was up (--budget): these are those seen by then, a part", "bad", indent=2)
         if one["looked_at"] < one["found"]:
             yield Line(f"looked at {one['looked_at']:,} of them", "quiet", indent=2)
         stopped = one["pause"] + one["took"] + one["freed_in"]
