@@ -39,7 +39,7 @@ class Mailbox:
         words[WORD["opcode"]] = operation
         for name, value in zip(("arg0", "arg1", "arg2"), arguments, strict=True):
             words[WORD[name]] = value & (2**64 - 1)
-        number = words[WORD["request"]] + 1 if number is None else number
+        number = (words[WORD["request"]] + 1) & (2**64 - 1) if number is None else number
         words[WORD["request"]] = number
         self.process.send_signal(signal.SIGURG)
         until = time.monotonic() + 20
