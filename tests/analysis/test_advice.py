@@ -297,18 +297,21 @@ def test_a_child_that_ended_before_the_others_were_told_has_missed_none(tmp_path
     assert "no-boundary" not in slugs(analysed(tmp_path, server, child))
 
 
-@pytest.mark.parametrize(("lived", "doubted"), [(0.7, False), (30, True)])
+@pytest.mark.parametrize(
+    ("lived", "ago", "doubted"), [(0.7, 0, False), (30, 0, True), (0.7, 4 * S, False), (0.7, 6 * S, True)]
+)
 def test_a_child_of_a_frozen_parent_that_ended_early_was_frozen_from_its_start(
-    tmp_path: Path, lived: float, doubted: bool
+    tmp_path: Path, lived: float, ago: int, doubted: bool
 ) -> None:
-    """Pool workers that live less than a second inherit the freeze; nobody can tell them in time."""
+    """Pool workers that live less than a second inherit the freeze; nobody can tell them in time. Not if the
+    parent froze while the child, forked before, was yet to run."""
     server = Process(text=[("policy", "freeze")])
     server.add_mark(fmt.MARK_BOUNDARY, 5 * S, a=2)
     server.add_mark(fmt.MARK_FREEZE, 5 * S, a=-1, flags=fmt.MARK_FLAG_OURS)
     serve(server, 60 * S)
     child = Process(pid=9, text=[("policy", "freeze"), ("parent_series", str(server.opened))])
     child.opened = server.opened + 10 * S
-    child.add_mark(fmt.MARK_FORKED, 0, a=server.pid, b=server.opened)
+    child.add_mark(fmt.MARK_FORKED, 0, a=server.pid, b=server.opened, c=ago)
     child.add_pass(MS, MS)
     child.add_pass(int(lived * S), MS)
     assert ("no-boundary" in slugs(analysed(tmp_path, server, child))) == doubted

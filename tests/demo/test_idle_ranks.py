@@ -15,8 +15,8 @@ from frostline.report import plain, report
 from tests.demo.serving import Server
 from tests.reach.under_run import wait_for_helper
 
-PASSES = 8
-LOAD = ("--rate", "10", "--seconds", "9", "--warm-up", "0")
+PASSES = 20
+LOAD = ("--rate", "10", "--seconds", "14", "--warm-up", "0")
 
 
 def test_the_workers_gaps_are_consistent_with_the_engine_cores_passes(

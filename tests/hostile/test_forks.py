@@ -39,7 +39,8 @@ def test_a_fork_through_c(stage: Stage, first: str) -> None:
     child = outcome.of(child_of(stage))
     assert len(child.passes) == 100
     assert all(one["generation"] == 0 and one["start"] >= child.number for one in child.passes[1:])
-    assert child.marks(layout.MARK_FORKED)[0]["b"] == outcome.root.number
+    (forked,) = child.marks(layout.MARK_FORKED)
+    assert forked["b"] == outcome.root.number and forked["c"] == 0  # no hook told of it
     assert len(outcome.root.passes) >= 30
     assert all(one["stop"] - one["start"] < 10**9 for one in outcome.root.passes)
     assert len(child.spans_of("child")) == (7 if first == "spans" else 0)
@@ -90,3 +91,4 @@ def test_threads_and_forks_under_warnings(stage: Stage, option: str) -> None:
     if option == "default":
         children = [series for series in outcome.series if series.has(layout.MARK_FORKED)]
         assert len(children) == 40
+        assert all(0 < child.marks(layout.MARK_FORKED)[0]["c"] < 60 * 10**9 for child in children)

@@ -227,7 +227,10 @@ def _inherited(report: ProcessReport, known: dict[int, ProcessReport]) -> Proces
     within = 2 * max((p.boundary - p.start for p in siblings), default=0) + TOLD_WITHIN
     if report.stop - report.start > within:
         return report
-    if not above.frozen_since or not above.frozen_since <= report.start < above.frozen_until:
+    # What the parent does before the child comes to run is not in the child.
+    forked = (mark.time - mark.values[2] for mark in report.series.marks if mark.kind == fmt.MARK_FORKED)
+    when = next(forked, report.start)
+    if not above.frozen_since or not above.frozen_since <= when < above.frozen_until:
         return report
     ends = report.stop + 1
     return replace(report, frozen=Frozen(report.start, ends, ((report.start, ends),)))

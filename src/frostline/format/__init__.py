@@ -230,7 +230,7 @@ MARK_KINDS = (
     (
         MARK_FORKED,
         "forked",
-        "this process is a fork; a = parent pid, b = parent's series, c = objects frozen at the fork are inherited",
+        "this process is a fork; a = parent pid, b = parent's series, c = ns since the fork began, 0 if unknown",
     ),
     (
         MARK_LINE,

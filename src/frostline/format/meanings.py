@@ -41,6 +41,7 @@ HISTORY = (
     (1, "since then: line marks 16 and 17, whether anybody tells `idle` of idle moments"),
     (1, "since then: mark 18 (thread) is taken out: nothing ever wrote it"),
     (1, "since then: the mark promoted"),
+    (1, "since then: the forked mark's c, 0 before, tells how long ago the fork began"),
     (1, "since then: the mark look: how long a process stood still for a look at its heap"),
 )
 

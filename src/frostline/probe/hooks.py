@@ -16,7 +16,7 @@ import time
 from frostline import format as layout
 from frostline import probe
 from frostline.probe import callback
-from frostline.probe.recorder import Recorder
+from frostline.probe.recorder import Recorder, before_fork
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -199,8 +199,8 @@ def _after_fork_in_child() -> None:
 
 def _after_fork_in_parent() -> None:
     recorder = probe.recorder_of_this_process()
-    if recorder is not None and recorder.recording:
-        _quietly(recorder.mark, layout.MARK_FORK)
+    if recorder is not None:
+        _quietly(recorder.forked)
 
 
 def close() -> None:
@@ -351,7 +351,9 @@ def start(session: "str | None" = None, policy: "str | None" = None, age: int = 
     if started or not session or not probe.SUPPORTED:
         return probe.recorder_of_this_process()
     started = True
-    os.register_at_fork(after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+    os.register_at_fork(
+        before=before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
+    )
     return begin(session, policy, age)
 
 

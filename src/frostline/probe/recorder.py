@@ -37,6 +37,8 @@ class Recorder:
         #: Ours, not the word of the file: a child that is forked shares the file with its parent, and a
         #: parent that ends first has closed it when the child looks.
         self.writing = False
+        #: ns at which the fork that is going on began, 0 if none is.
+        self.forking = 0
         self.frozen_at_attach = 0
         self.names: dict[str, int] = {}
         self._ids = iter(range(1, 1 << 31))
@@ -97,6 +99,12 @@ class Recorder:
         self._state(0, self.frozen_at_attach)
         self.look_around()
 
+    def forked(self) -> None:
+        """This process has forked."""
+        self.forking = 0
+        if self.recording:
+            self.mark(layout.MARK_FORK)
+
     def reopen_in_child(self, enabled: "bool | None" = None) -> None:
         """After a fork: a file of the child's own, and no pass in flight.
 
@@ -115,7 +123,10 @@ class Recorder:
         for text, number in list(self.names.items()):
             self._write_name(text, number)
         self.series.words[_WORD["handler"]] = int(self.control)  # signal handlers survive a fork
-        self.mark(layout.MARK_FORKED, a=parent.pid, b=parent.series)
+        # The parent may freeze or thaw before we come to run: what we hold is what it held at the fork.
+        ago = max(0, time.monotonic_ns() - self.forking) if self.forking else 0
+        self.forking = 0
+        self.mark(layout.MARK_FORKED, a=parent.pid, b=parent.series, c=ago)
         self._state(0, -1, enabled)
         if dead and dead != _thread.get_ident():
             # Another thread of the parent was inside a pass. CPython's "collecting" flag was copied
@@ -308,3 +319,10 @@ class Recorder:
             owner = getattr(callback, "__module__", None) or type(callback).__module__
             name = getattr(callback, "__qualname__", None) or type(callback).__qualname__
             self.mark(layout.MARK_OTHER_CALLBACK, a=self.name_id(f"{owner}.{name}"))
+
+
+def before_fork() -> None:
+    """What the parent holds from here on the child may not: it says when it was forked."""
+    recorder = probe.recorder_of_this_process()
+    if recorder is not None:
+        recorder.forking = time.monotonic_ns()

@@ -119,7 +119,7 @@ def _judge(marks: list[dict[str, int]], names: dict[int, str], header: "segments
                 identity["rank"] = mark["b"]
         elif kind == layout.MARK_FORKED:
             identity["forked"] = True
-            forked = mark["time"], mark["a"], mark["b"]
+            forked = mark["time"] - mark["c"], mark["a"], mark["b"]
         elif kind == layout.MARK_FREEZE:
             frozen = mark["time"]
             thawed = False
