@@ -6,6 +6,7 @@ a caller that died has left there is taken away by the next look.
 
 import gc
 import os
+import sys
 import time
 
 from frostline import format as layout
@@ -36,9 +37,10 @@ def look(segment: str, text: str) -> int:
     # Whether it is known that nothing is in flight: else the caller has to say that some may have waited.
     counted = moments.counted() >= 0
     begun = time.monotonic_ns()
-    # A look at cycles takes a list of all objects for a moment only, and switches the collector off for that:
-    # where threads make garbage all the time, seconds of it pile up else.
-    enabled = gc.isenabled() and what != request.LOOK_CYCLES
+    # Not for a look at cycles where other threads run: it lasts for seconds, they may make garbage all the
+    # time, and that would pile up.
+    alone = what != request.LOOK_CYCLES or len(sys._current_frames()) == 1
+    enabled = alone and gc.isenabled()
     if enabled:
         # A list of all objects is a young one: a pass would walk it, keep alive what it is about to free,
         # and stand in the recording as the program's own.
