@@ -37,6 +37,7 @@ _HOST = frozenset(("cpu_op", "cuda_runtime", "cuda_driver", "python_function", "
 TORCH_PASS = "Python GC"
 #: A text that ends this close to an error may only have been cut there.
 _NEAR = 64
+_NUMBER = re.compile(r"[-+.eE0-9]*")
 _BLANK = re.compile(r"[ \t\n\r]*")
 
 
@@ -262,8 +263,8 @@ class _Text:
                 if not self._may_be_cut(error) or not self.more():
                     raise
                 continue
-            if end == len(self.text) and not self._ended:
-                self.more()  # a number that ends with the text may go on
+            if not self._ended and _NUMBER.fullmatch(self.text, end):
+                self.more()  # a number that ends with the text may go on, also behind a point or an e
                 continue
             self.at = end
             return value
