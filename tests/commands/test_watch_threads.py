@@ -102,9 +102,9 @@ def test_beside_a_recording_a_pass_is_told_from_a_long_call(tmp_path: Path) -> N
         mine = [s for s in data["suspects"] if s["start"] < stop and s["stop"] > start]
         assert len(mine) == 1, (what, data["suspects"])
         (one,) = mine
-        # The kernel adds CPU time up at its ticks, up to 10 ms apart; where the machine put the thread
-        # off at an edge, it was not hot there.
-        allowed = one["edges"] + 12e6 + (1 - share) * (stop - start)
+        # The kernel adds CPU time up at its ticks, up to 10 ms apart, and the thread beside may run a few
+        # of its turns at an edge; how near edges are is measured by the benchmark, not here.
+        allowed = one["edges"] + 40e6 + (1 - share) * (stop - start)
         assert abs(one["start"] - start) <= allowed and abs(one["stop"] - stop) <= allowed, what
         assert one["is_main"] and one["verdict"] == ("a pass" if what == "pass" else "not a pass")
         assert one["waiting"], "the thread beside it waited"
