@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import json
 import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frostline.heap.cycles import cycles_of
+from frostline.heap.finalized import suspects
 from frostline.heap.graph import Index, components, shortest_cycle
 from frostline.heap.saved import let_go, saved_pass
 from tests.heap import corpus
@@ -97,6 +100,31 @@ def test_components_are_those_of_the_definition(count: int, data: st.DataObject)
 
 class Node:
     other: object
+
+
+def test_a_generator_that_holds_much_is_not_looked_through() -> None:
+    """By count, not by the clock: a thousand of them would stop a server for minutes."""
+
+    def walk(held: list[object]) -> Iterator[int]:
+        yield len(held)
+
+    held: list[object] = [[] for _ in range(200_000)]
+    alive = [walk(held) for _ in range(20)]
+    for one in alive:
+        next(one)
+    asked = 0
+
+    def count(frame: object, event: str, what: object) -> None:
+        nonlocal asked
+        asked += event == "c_call" and what is gc.is_tracked
+
+    sys.setprofile(count)
+    try:
+        found = suspects(2)
+    finally:
+        sys.setprofile(None)
+    assert asked < 200_000, asked
+    assert not found.gone(Index([]))
 
 
 def test_when_the_time_is_up_a_part_is_told() -> None:

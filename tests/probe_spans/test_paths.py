@@ -99,3 +99,13 @@ def test_any_other_text_is_a_label_or_a_value_error(text: str) -> None:
     except ValueError:
         return
     assert text.startswith(label)
+
+
+def test_a_class_that_makes_something_of_its_dictionary_is_not_asked() -> None:
+    class Guarded:
+        @property
+        def __dict__(self) -> dict[str, object]:  # type: ignore[override]
+            raise SystemExit("looked at")
+
+    with pytest.raises(AttributeError):
+        paths.follow(paths.parse("args[0].name"), (Guarded(),), None)

@@ -81,14 +81,16 @@ class Sampler:
         finally:
             if enabled:
                 hooks._real_enable()
-        tally: dict[type, int] = {}
+        # By id: a metaclass may make anything of a type's hash. ``kinds`` keeps them alive.
+        tally: dict[int, int] = {}
         for kind in kinds:
-            tally[kind] = tally.get(kind, 0) + 1
+            tally[id(kind)] = tally.get(id(kind), 0) + 1
+        by_id = {id(kind): kind for kind in kinds}
         top = sorted(tally, key=tally.__getitem__, reverse=True)[:TYPES]
         cost = time.monotonic_ns() - begun
-        for kind in top:
-            name = recorder.name_id(self._name(kind))
-            recorder.mark(layout.MARK_PROMOTED, 0, name, tally[kind], len(kinds), size, cost, begun=begun)
+        for number in top:
+            name = recorder.name_id(self._name(by_id[number]))
+            recorder.mark(layout.MARK_PROMOTED, 0, name, tally[number], len(kinds), size, cost, begun=begun)
         if not top:
             recorder.mark(layout.MARK_PROMOTED, 0, 0, 0, 0, size, cost, begun=begun)
         self.taken += 1

@@ -4,7 +4,7 @@ import gc
 import sys
 
 from frostline.heap import edges, hang
-from frostline.probe.kinds import ModuleType
+from frostline.probe.kinds import ModuleType, mro, own_dict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def holders(name: str) -> Alive:
             kind = type(one)
             is_one = known.get(id(kind))
             if is_one is None:
-                is_one = known[id(kind)] = any(cls is found for cls in edges.mro(kind))
+                is_one = known[id(kind)] = any(cls is found for cls in mro(kind))
                 types.append(kind)
             if is_one:
                 alive.count += 1
@@ -77,7 +77,7 @@ def _names(one: object) -> "Mapping[str, object]":
         return type.__dict__["__dict__"].__get__(one)  # type: ignore[no-any-return]
     if issubclass(type(one), ModuleType):
         return edges.names_of(one)  # type: ignore[arg-type]
-    return edges.own_dict(one) or {}
+    return own_dict(one) or {}
 
 
 def as_plain(alive: Alive) -> "dict[str, object]":

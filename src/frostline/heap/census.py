@@ -2,8 +2,7 @@
 
 Takes lists from ``gc.get_objects``, a generation at a time, so it stops the process for as long as it
 counts (about 0.3 s a million objects on the machine where it was written; the figure of this run is in the
-result). Never
-in a callback, where the lists would keep alive what the pass is about to free.
+result). Never in a callback, where the lists would keep alive what the pass is about to free.
 """
 
 import gc
@@ -26,8 +25,7 @@ _STRIDE = 100_000
 
 
 class Row:
-    """Objects of one type. ``slots``: references in its containers; ``size`` in bytes, of the objects
-    alone."""
+    """Objects of one type. ``slots``: references in its containers; ``size`` in bytes, of them alone."""
 
     __slots__ = ("by_generation", "count", "name", "size", "slots")
 
@@ -44,8 +42,8 @@ class Census:
 
     Attributes:
         rows: by count, the largest first, at most ``TYPES``.
-        objects: tracked objects by generation; ``frozen`` those that no generation has (by the
-        interpreter's count).
+        objects: tracked objects by generation; ``frozen`` those that no generation has, as the
+            interpreter counts them.
         every: each so-manyth object was looked at; 1: all of them. With more, counts are estimates.
         largest: (length, type, where it hangs) of the largest containers.
         took: seconds, the stall that it caused.

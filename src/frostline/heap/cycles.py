@@ -11,7 +11,7 @@ import time
 from frostline.heap import edges, patterns
 from frostline.heap.graph import STRIDE, Components, Index, components, hanging, shortest_cycle, successors
 from frostline.heap.saved import Saved
-from frostline.probe.kinds import FunctionType, MethodType
+from frostline.probe.kinds import FunctionType, MethodType, mro
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def _add(
     taken: bytearray,
     late: "Callable[[], bool]",
 ) -> None:
-    nodes, cycle = _described(objects, index, found[numbers[0]])
+    nodes, cycle = _described(objects, index, found[numbers[0]], late)
     kind = merged.get(nodes)
     if kind is None:
         kind = merged[nodes] = Kind()
@@ -208,13 +208,15 @@ def _name(kind: Kind, nodes: "tuple[str, ...]", pattern: "tuple[str, str]") -> N
 
 
 def _described(
-    objects: "list[object]", index: Index, members: "Sequence[int]"
+    objects: "list[object]", index: Index, members: "Sequence[int]", late: "Callable[[], bool]"
 ) -> "tuple[tuple[str, ...], list[int]]":
     inside = set(members)
     ranked = sorted(members, key=lambda i: _rank(objects[i]))
     starts = ranked[: STARTS if len(members) <= LARGE else 1]
     best: list[int] = []
     for start in starts:
+        if best and late():
+            break
         cycle = shortest_cycle(objects, index, inside, start)
         if cycle and (not best or _worth(objects, cycle) < _worth(objects, best)):
             best = cycle
@@ -308,8 +310,7 @@ def _size(one: object) -> int:
 def _own_size(kind: type) -> bool:
     """Whether asking it for its size would run code of the program's."""
     return any(
-        type(type.__dict__["__dict__"].__get__(cls).get("__sizeof__")) is FunctionType
-        for cls in edges.mro(kind)
+        type(type.__dict__["__dict__"].__get__(cls).get("__sizeof__")) is FunctionType for cls in mro(kind)
     )
 
 

@@ -1,11 +1,9 @@
 """By what one object refers to another, and how an object is named in a line of text.
 
-Runs over garbage that the collector has saved, in the program's own process, so nothing of the
-program's may run: no ``__repr__``, no ``__eq__``, no ``__getattr__``, no property, and no ``isinstance``,
-which
-asks an object for its ``__class__``; types have a metaclass, which may compare and hash as it likes. What
-a slot or a
-getter of the interpreter hands out is compared by identity.
+Runs over garbage that the collector has saved, in the program's own process, so nothing of the program's
+may run: no ``__repr__``, no ``__eq__``, no ``__getattr__``, no property, and no ``isinstance``, which asks
+an object for its ``__class__``; types have a metaclass, which may compare and hash as it likes. What a slot
+or a getter of the interpreter hands out is compared by identity.
 """
 
 import gc
@@ -16,9 +14,12 @@ from frostline.probe.kinds import (
     CodeType,
     CoroutineType,
     FunctionType,
+    GetSetDescriptorType,
     MemberDescriptorType,
     MethodType,
     ModuleType,
+    mro,
+    own_dict,
 )
 
 TYPE_CHECKING = False
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def _kinds() -> "tuple[type, ...]":
-    """The types of cells, frames, tracebacks, generators, and what a class's ``__dict__`` is got by.
+    """The types of cells, frames, tracebacks and generators.
 
     Leaves no cycle: in a process that is asked for its cycles it would be among them.
     """
@@ -49,10 +50,10 @@ def _kinds() -> "tuple[type, ...]":
     async def asynchronous() -> "object":
         yield None
 
-    return cell, frame, traceback, generator, type(asynchronous()), type(vars(type)["__dict__"])
+    return cell, frame, traceback, generator, type(asynchronous())
 
 
-Cell, Frame, Traceback, Generator, AsyncGenerator, GetSet = _kinds()
+Cell, Frame, Traceback, Generator, AsyncGenerator = _kinds()
 _MODULE_DICT: object = vars(ModuleType)["__dict__"]
 #: id of the type -> its attributes for frame, what it waits for, and code.
 _RUNS = {
@@ -116,26 +117,9 @@ def edge(holder: object, held: object) -> str:
     return ".__class__" if kind is held else ""
 
 
-def own_dict(one: object) -> "dict[str, object] | None":
-    """An object's ``__dict__``, unless its class makes something of its own of that word."""
-    for cls in mro(type(one)):
-        found = type.__dict__["__dict__"].__get__(cls).get("__dict__")
-        if found is not None:
-            if type(found) is not GetSet:
-                return None
-            value = found.__get__(one)  # type: ignore[attr-defined]
-            return value if type(value) is dict else None
-    return None
-
-
 def names_of(module: "ModuleType") -> "dict[str, object]":
     """A module's globals, past what a subclass may have made of ``__dict__``."""
     return _MODULE_DICT.__get__(module)  # type: ignore[no-any-return, attr-defined]
-
-
-def mro(kind: type) -> "tuple[type, ...]":
-    """A type's bases in order, past what a metaclass may have made of the word."""
-    return type.__dict__["__mro__"].__get__(kind)  # type: ignore[no-any-return]
 
 
 def _key(holder: "dict[Any, Any]", held: object) -> str:
@@ -213,7 +197,7 @@ def _getter(holder: object, held: object) -> str:
         names = type.__dict__["__dict__"].__get__(cls)
         for name in _GETTERS:
             kind = type(names[name]) if name in names else None
-            if kind is GetSet or kind is MemberDescriptorType:
+            if kind is GetSetDescriptorType or kind is MemberDescriptorType:
                 try:
                     if names[name].__get__(holder) is held:
                         return f".{name}"

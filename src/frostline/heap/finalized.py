@@ -1,11 +1,9 @@
 """Cycles that their own finalizers break: a pass frees them before they could be saved.
 
 A suspended generator or coroutine is closed by the pass that finds it dead, an object with ``__del__`` may
-cut
-its own cycle; such garbage never reaches ``gc.garbage``, and the pass does not even count it. So they are
-looked for *before* the
-pass: what is suspended or has a finalizer, and is on a cycle of its own. Those that are gone
-after it were freed so.
+cut its own cycle; such garbage never reaches ``gc.garbage``, and the pass does not even count it. So they
+are looked for *before* the pass: what is suspended or has a finalizer, and is on a cycle of its own. Those
+that are gone after it were freed so.
 """
 
 import _weakref
@@ -16,11 +14,13 @@ import time
 from frostline.heap import edges
 from frostline.heap.graph import STRIDE, Index
 from frostline.policy import acts
-from frostline.probe.kinds import FunctionType, ModuleType
+from frostline.probe.kinds import FunctionType, ModuleType, mro
 
-#: Seconds spent on looking; objects passed on the way from one of them back to itself.
+#: Seconds spent on looking; objects passed on the way from one of them back to itself, and references of
+#: one of those: a coroutine may hold a list of a million.
 BUDGET = 0.5
 NEAR = 400
+WIDE = 2_000
 
 
 class Suspects:
@@ -82,6 +82,9 @@ def _suspects(generation: int) -> Suspects:
                 kept.append(kind)
             if not has:
                 continue
+            if time.monotonic() > until:
+                found.unseen += 1
+                continue
             cycle = _back_to_itself(one, modules)
             if cycle:
                 words = in_words(cycle)
@@ -95,7 +98,7 @@ def _suspects(generation: int) -> Suspects:
 
 
 def _has_del(kind: type) -> bool:
-    return any("__del__" in type.__dict__["__dict__"].__get__(cls) for cls in edges.mro(kind))
+    return any("__del__" in type.__dict__["__dict__"].__get__(cls) for cls in mro(kind))
 
 
 def _back_to_itself(one: object, modules: "set[int]") -> "list[object]":
@@ -103,10 +106,10 @@ def _back_to_itself(one: object, modules: "set[int]") -> "list[object]":
     came: dict[int, int] = {id(one): 0}
     layer: list[object] = [one]
     holder: dict[int, object] = {id(one): one}
-    while layer and len(holder) < NEAR:
+    while layer:
         after: list[object] = []
         for here in layer:
-            for to in gc.get_referents(here):
+            for to in gc.get_referents(here)[:WIDE]:
                 if to is one:
                     way = [here]
                     while way[-1] is not one:
@@ -117,6 +120,8 @@ def _back_to_itself(one: object, modules: "set[int]") -> "list[object]":
                     continue
                 if issubclass(kind, (type, ModuleType)) or (kind is FunctionType and not to.__closure__):
                     continue
+                if len(holder) >= NEAR:
+                    return []
                 came[id(to)] = id(here)
                 holder[id(to)] = to
                 after.append(to)

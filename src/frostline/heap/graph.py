@@ -1,8 +1,7 @@
 """Strongly connected components of a set of objects, by what they refer to. Iterative, and lean.
 
 The garbage is looked at in the program's own process, so what is needed beside it must stay below what it
-holds itself:
-numbers stand in flat arrays, since a dict of 300,000 ids would take more than they do.
+holds itself: numbers stand in flat arrays, since a dict of 300,000 ids would take more than they do.
 """
 
 import gc

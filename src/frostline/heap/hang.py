@@ -1,10 +1,7 @@
-"""Where an object hangs: a short way to it from a module, a thread's frame, or a class. Backwards, a layer
-at a time.
+"""Where an object hangs: a short way to it from a module or a thread's frame. Backwards, a layer at a time.
 
-One ``gc.get_referrers`` for a whole layer is one walk of the heap in C, 10 to 30 ms a million objects.
-What is
-frozen is not walked by it, so a way that runs through frozen objects is not found by this and is said to
-be so.
+One ``gc.get_referrers`` for a whole layer is one walk of the heap in C, 10 to 30 ms a million objects. What
+is frozen is not walked by it, so a way that runs through frozen objects is not found, and is said to be so.
 """
 
 import gc

@@ -1,7 +1,7 @@
 """Kinds of cycles that people make again and again, each with what ends it."""
 
 from frostline.heap import edges
-from frostline.probe.kinds import FunctionType, MethodType
+from frostline.probe.kinds import FunctionType, MethodType, mro
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -145,11 +145,11 @@ def _of_program(kind: type) -> bool:
 
 def _of_ctypes(kind: type) -> bool:
     """Whether it is an instance of a ctypes structure, union, array, pointer or simple type."""
-    return any(edges.named(cls) == "_ctypes._CData" for cls in edges.mro(kind))
+    return any(edges.named(cls) == "_ctypes._CData" for cls in mro(kind))
 
 
 def _module_of_torch(kind: type) -> bool:
-    return any(edges.named(cls) == "torch.nn.modules.module.Module" for cls in edges.mro(kind))
+    return any(edges.named(cls) == "torch.nn.modules.module.Module" for cls in mro(kind))
 
 
 def _after(text: str, mark: str) -> str:

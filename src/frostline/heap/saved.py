@@ -43,7 +43,7 @@ def saved_pass(generation: int = 2, limit: int = LIMIT) -> Saved:
     flags = gc.get_debug()
     before = len(gc.garbage)
     begun = time.monotonic()
-    gc.set_debug(flags | gc.DEBUG_SAVEALL & ~gc.DEBUG_STATS)
+    gc.set_debug(flags | gc.DEBUG_SAVEALL)
     try:
         saved.found = acts.collect(generation)
     finally:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from types import CodeType as CodeType
     from types import CoroutineType as CoroutineType
     from types import FunctionType as FunctionType
+    from types import GetSetDescriptorType as GetSetDescriptorType
     from types import MemberDescriptorType as MemberDescriptorType
     from types import MethodDescriptorType as MethodDescriptorType
     from types import MethodType as MethodType
@@ -30,6 +31,7 @@ else:
     MethodDescriptorType = type(list.append)
     WrapperDescriptorType = type(object.__init__)
     MemberDescriptorType = type(FunctionType.__globals__)
+    GetSetDescriptorType = type(type.__dict__["__dict__"])
     ModuleType = type(sys)
     _made = _coroutine()
     CoroutineType = type(_made)
@@ -40,3 +42,21 @@ else:
 def of_functools(raw: object, name: str) -> bool:
     """Whether ``raw`` is an instance of ``functools.<name>`` or of a subclass."""
     return any(cls.__module__ == "functools" and cls.__name__ == name for cls in type(raw).__mro__)
+
+
+# --- looks at an object that run nothing of the host's: no property, no ``__getattr__`` --------------------
+def mro(kind: type) -> "tuple[type, ...]":
+    """A type's bases in order, past what a metaclass may have made of the word."""
+    return type.__dict__["__mro__"].__get__(kind)  # type: ignore[no-any-return]
+
+
+def own_dict(one: object) -> "dict[str, object] | None":
+    """An object's ``__dict__``, unless its class makes something of its own of that word."""
+    for cls in mro(type(one)):
+        found = type.__dict__["__dict__"].__get__(cls).get("__dict__")
+        if found is not None:
+            if type(found) is not GetSetDescriptorType and type(found) is not MemberDescriptorType:
+                return None
+            value = found.__get__(one)
+            return value if type(value) is dict else None
+    return None

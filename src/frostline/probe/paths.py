@@ -9,7 +9,7 @@ Whatever is not there tells nothing. Loaded with ``spans`` only, and by ``frostl
 """
 
 from frostline.format.told import STAGES
-from frostline.probe.kinds import MemberDescriptorType, WrapperDescriptorType
+from frostline.probe.kinds import MemberDescriptorType, WrapperDescriptorType, mro, own_dict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,11 +92,14 @@ def follow(path: "Path", args: "tuple[Any, ...]", result: "Any") -> "Any":
 
 def _held(value: "Any", name: str) -> "Any":
     """What an object holds under a name itself, in a slot or in its dictionary."""
-    for base in type(value).__mro__:
+    for base in mro(type(value)):
         raw = type.__dict__["__dict__"].__get__(base).get(name)
         if type(raw) is MemberDescriptorType:
             return raw.__get__(value)
-    return object.__getattribute__(value, "__dict__").get(name)
+    owned = own_dict(value)
+    if owned is None:
+        raise AttributeError(name)
+    return owned.get(name)
 
 
 def reader(told: "Told", number: "Callable[[int, int, int], int]") -> "Callable[..., int]":
