@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frostline import format as layout
+from frostline.format import request
 from frostline.reach import proc, retention, sealing, segments
 from frostline.reach.segments import SegmentName
 from tests.reach.segment_files import write_passes, write_spans
@@ -57,6 +58,18 @@ def test_all_of_a_dead_process_is_moved_whole(session: Path) -> None:
     (active / "not-ours").unlink()
     assert sealing.remove_active(str(session))
     assert not (session / "active").is_symlink()
+
+
+def test_an_answer_that_nobody_took_does_not_keep_the_folder(session: Path) -> None:
+    """Who asked for a census was killed: of a process that has ended it goes, of one that lives it stays."""
+    active = session / "active"
+    write_spans(active / _name(0), 10, 64, pid=OTHERS_PID, process_start=5)
+    answer = active / (_name(0) + request.LOOK_SUFFIX)
+    answer.write_text("{}")
+    assert not sealing.remove_active(str(session)) and answer.exists()
+    assert sealing.Sealer(str(session)).round(sealing.writer_lives) == 1
+    assert sealing.remove_active(str(session))
+    assert not (session / "active").is_symlink() and not answer.exists()
 
 
 def test_of_a_living_process_only_full_segments_with_a_successor_move(session: Path) -> None:

@@ -24,8 +24,8 @@ def look(segment: str, text: str) -> int:
 
     Args:
         segment: path of the process's first segment.
-        text: ``census [budget=SECONDS] [paths=0]``, ``cycles [generation=N] [budget=SECONDS]``, or ``why MODULE:QUALNAME``;
-            ``serving=1`` behind it: also while requests are in flight.
+        text: ``census [budget=SECONDS] [paths=0]``, ``cycles [generation=N] [budget=SECONDS]``, or
+            ``why MODULE:QUALNAME``; ``serving=1`` behind it: also while requests are in flight.
 
     Raises:
         ValueError: it is none of these, or refused; the text says why.
@@ -67,6 +67,9 @@ def look(segment: str, text: str) -> int:
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
+    except OSError:
+        os.unlink(path)  # no space: half an answer is none, and it would take some of the rest
+        raise
     finally:
         os.close(descriptor)
     return len(data)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from frostline import format as layout
+from frostline.format import request
 from frostline.reach import linux, proc, segments
 from frostline.reach.segments import SegmentName
 
@@ -255,7 +256,10 @@ def remove_active(session: str) -> bool:
     """Takes away the folder of active segments if nothing is left in it."""
     with sealers_lock(session) as ours:
         active = active_folder(session)
-        if not ours or not active or os.listdir(active):
+        if not ours or not active:
+            return False
+        _drop_looks(active)
+        if os.listdir(active):
             return False
         try:
             os.rmdir(active)
@@ -263,6 +267,17 @@ def remove_active(session: str) -> bool:
         except OSError:
             return False
         return True
+
+
+def _drop_looks(active: str) -> None:
+    """Answers of ended processes that nobody has taken: whoever asked was killed, or had given up."""
+    names: set[str] = set()
+    with contextlib.suppress(OSError):
+        names.update(os.listdir(active))
+    for name in names:
+        if name.endswith(request.LOOK_SUFFIX) and name.removesuffix(request.LOOK_SUFFIX) not in names:
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(active, name))
 
 
 def discard(active: str) -> None:
@@ -273,5 +288,6 @@ def discard(active: str) -> None:
         if not writer_lives(path, name):
             with contextlib.suppress(OSError):
                 os.unlink(path)
+    _drop_looks(active)
     with contextlib.suppress(OSError):
         os.rmdir(active)
