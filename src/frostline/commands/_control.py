@@ -14,15 +14,19 @@ from frostline.reach import asking
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def options(function: F) -> F:
-    """The arguments that they all take: ``where``, ``tree``, ``seconds``, ``as_json``."""
+def options(function: F, seconds: float = 5.0) -> F:
+    """The arguments that they all take: ``where``, ``tree``, ``seconds``, ``as_json``.
+
+    Args:
+        seconds: how long the answers are awaited, unless told.
+    """
     for add in (
         click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs."),
         click.option(
             "--wait",
             "seconds",
             type=Range(min=0.1, max=3600.0),
-            default=5.0,
+            default=seconds,
             show_default=True,
             metavar="SECONDS",
             help="How long the answers are awaited.",

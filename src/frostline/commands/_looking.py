@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import click
 
 from frostline.commands import _control
-from frostline.commands._numbers import Range
 from frostline.errors import FrostlineError
 from frostline.reach import asking, looking
 from frostline.reach.looking import Look
@@ -20,10 +19,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def options(function: F) -> F:
-    """The arguments that they all take: ``where``, ``tree``, ``seconds``, ``serving``, ``as_json``,
-    ``save``."""
+    """The arguments that they all take: those of ``_control.options``, ``serving`` and ``save``."""
     for add in (
-        click.option("--json", "as_json", is_flag=True, help="For programs."),
         click.option(
             "--save",
             type=click.Path(dir_okay=False, path_type=Path),
@@ -33,20 +30,9 @@ def options(function: F) -> F:
         click.option(
             "--serving", is_flag=True, help="Also where requests are known to be in flight: they wait."
         ),
-        click.option(
-            "--wait",
-            "seconds",
-            type=Range(min=0.1, max=3600.0),
-            default=60.0,
-            show_default=True,
-            metavar="SECONDS",
-            help="How long each process is waited for.",
-        ),
-        click.option("--tree", is_flag=True, help="With a PID: its descendants as well."),
-        click.argument("where", required=False, metavar="[SESSION|PID]"),
     ):
         function = add(function)
-    return function
+    return _control.options(function, seconds=60.0)
 
 
 def look(

@@ -28,9 +28,8 @@ def why_alive(
     """Count the live objects of MODULE:CLASS in every live process of SESSION (the newest), or of PID, and
     follow the first few back to the module, the thread's frame or the cache that holds them.
 
-    What is reachable is no matter for the collector: no pass frees it. It STOPS each process, one after
-    the other, for
-    some 30 ms a million objects and step of the way.
+    What is reachable is no matter for the collector: no pass frees it. It STOPS each process, one after the
+    other, for some 30 ms a million objects and step of the way.
     """
     found = _looking.look(f"why {name}", where, tree, seconds, serving, save)
     if as_json:

@@ -97,10 +97,9 @@ def _signs(count: int, seed: int) -> Floats:
 def interval(effects: Sequence[float], level: float = LEVEL, seed: int = 0) -> tuple[float, float] | None:
     """The shifts (of the mean, in logarithms) that the test does not refuse at ``level``.
 
-    None where there are too few blocks for it to refuse any. The means of all subsets of the effects
-    part the line into stretches that are equally likely to hold the true value (Hartigan, 1969: typical
-    values), so
-    the interval runs from the k-th smallest to the k-th largest of them.
+    None where there are too few blocks for it to refuse any. The means of all subsets of the effects part
+    the line into stretches that are equally likely to hold the true value (Hartigan, 1969: typical values),
+    so the interval runs from the k-th smallest to the k-th largest of them.
     """
     count = len(effects)
     if count < least_blocks(level):
