@@ -385,16 +385,3 @@ def hook_by_property_on_a_class_of_its_own():
 @program.twin
 def no_property():
     return Submission().submit()
-
-
-def every() -> dict[str, blind.Program]:
-    """The programs of all parts, by name."""
-    import corpus_blind_library
-    import corpus_blind_objects
-    import corpus_blind_tasks
-
-    rest = (corpus_blind_tasks, corpus_blind_library, corpus_blind_objects)
-    return functools.reduce(lambda so_far, part: {**so_far, **part.PROGRAMS}, rest, PROGRAMS)
-
-
-PROGRAMS = program.programs

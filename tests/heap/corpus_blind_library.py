@@ -309,6 +309,3 @@ def a_handler_that_knows_its_job():
 def a_handler_that_is_removed():
     job = LoggedJob()
     job.log.removeHandler(job.log.handlers[0])
-
-
-PROGRAMS = program.programs

@@ -237,6 +237,3 @@ def a_structure_that_points_to_itself():
 @program.twin
 def a_structure_that_points_nowhere():
     LinkNode().next = ctypes.pointer(LinkNode())
-
-
-PROGRAMS = program.programs

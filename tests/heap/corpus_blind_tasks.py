@@ -204,6 +204,3 @@ def a_future_that_is_resolved():
         upload.ready.set_result(None)
 
     asyncio.run(main())
-
-
-PROGRAMS = program.programs

@@ -1,4 +1,4 @@
-"""The half of the corpus whose author had not seen the detector (issue 6): named right, no twin claimed."""
+"""Corpora whose authors had not seen the detector (B10): each cycle named right, no twin claimed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,27 @@ HERE = Path(__file__).parent
 SOURCE = HERE.parent.parent / "src"
 
 
+#: Each by another author. The detector has learned from the first and, in one point, from the third.
+CORPORA = {
+    "first": ("corpus_blind", "corpus_blind_tasks", "corpus_blind_library", "corpus_blind_objects"),
+    "second": tuple(f"corpus_second_{part}" for part in (1, 2, 3, 4)),
+    "third": tuple(f"corpus_third_{part}" for part in (1, 2, 3, 4)),
+}
+
+
+@pytest.mark.parametrize("corpus", CORPORA)
 @pytest.mark.parametrize("interpreter", found(), ids=str)
-def test_each_cycle_is_named_and_no_twin_is(interpreter: Interpreter) -> None:
+def test_each_cycle_is_named_and_no_twin_is(interpreter: Interpreter, corpus: str) -> None:
     ran = subprocess.run(
-        [interpreter.executable, "-X", "utf8", str(HERE / "one_blind.py"), str(SOURCE), str(HERE)],
+        [
+            interpreter.executable,
+            "-X",
+            "utf8",
+            str(HERE / "one_blind.py"),
+            str(SOURCE),
+            str(HERE),
+            *CORPORA[corpus],
+        ],
         capture_output=True,
         text=True,
         timeout=120,
@@ -28,6 +45,8 @@ def test_each_cycle_is_named_and_no_twin_is(interpreter: Interpreter) -> None:
     rows = [json.loads(line) for line in ran.stdout.splitlines()]
     assert len(rows) >= 40 and len({row["kind"] for row in rows}) >= 10
     wrong = []
+    if interpreter.version >= (3, 15):  # its json.dump runs without a function that refers to itself
+        rows = [row for row in rows if row["name"] != "payload_by_json_dump"]
     for row in rows:
         answers = [kind for kind in row["made"]["kinds"] if kind["count"] == 10]
         if not any(_names_all(f"{kind['path']} | {kind['pattern']}", row["words"]) for kind in answers):

@@ -248,10 +248,10 @@ def _worth(objects: "list[object]", cycle: "list[int]") -> "tuple[int, int]":
 
 def _rank(one: object) -> int:
     """What names a cycle best: an object of a class of the program's, one of the standard library's, then
-    what has code, then a class."""
+    what has code, the program's before the library's, then a class."""
     kind = type(one)
     if issubclass(kind, type):
-        return 4
+        return 5
     if issubclass(kind, BaseException):
         return 0
     if edges.heap_type(kind) and edges.module_of(kind) not in edges.PLUMBING:
@@ -259,8 +259,8 @@ def _rank(one: object) -> int:
     if kind is edges.Frame or edges.runs(kind):
         return 2
     if kind is FunctionType:
-        return 3
-    return 5
+        return 4 if edges.function_of_library(one) else 3  # type: ignore[arg-type]
+    return 6
 
 
 def in_words(cycle: "list[object]") -> "tuple[str, ...]":

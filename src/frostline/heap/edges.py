@@ -18,6 +18,7 @@ from frostline.probe.kinds import (
     MemberDescriptorType,
     MethodType,
     ModuleType,
+    attributes_of,
     mro,
     own_dict,
 )
@@ -101,9 +102,9 @@ def edge(holder: object, held: object) -> str:
     name = _slot(holder, held)
     if name:
         return name
-    owned = own_dict(holder)
-    if owned is held:
+    if held is not None and attributes_of(holder) is held:
         return ".__dict__"
+    owned = own_dict(holder)
     if owned is not None and (name := _key(owned, held)):
         return f".__dict__{name}"
     name = _getter(holder, held) or _of_context(holder, held)
@@ -359,7 +360,17 @@ def module_of(kind: type) -> str:
 
 def of_library(kind: type) -> bool:
     """Whether a type is of a module of the standard library."""
-    return module_of(kind).partition(".")[0] in sys.stdlib_module_names
+    return _in_library(module_of(kind))
+
+
+def function_of_library(function: "FunctionType") -> bool:
+    """Whether a function is of a module of the standard library, by the globals that it runs with."""
+    module = dict.get(function.__globals__, "__name__")
+    return type(module) is str and _in_library(module)
+
+
+def _in_library(module: str) -> bool:
+    return module.partition(".")[0] in sys.stdlib_module_names
 
 
 def traceback_of(error: object) -> object:

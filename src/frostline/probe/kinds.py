@@ -51,12 +51,18 @@ def mro(kind: type) -> "tuple[type, ...]":
 
 
 def own_dict(one: object) -> "dict[str, object] | None":
-    """An object's ``__dict__``, unless its class makes something of its own of that word."""
+    """An object's ``__dict__``, unless its class makes something of its own of that word, or of a dict."""
+    value = attributes_of(one)
+    return value if type(value) is dict else None
+
+
+def attributes_of(one: object) -> object:
+    """What stands in the place of an object's ``__dict__``: a dict, or an instance of a subclass that may do
+    anything when it is asked; None where its class makes something of its own of that word."""
     for cls in mro(type(one)):
         found = type.__dict__["__dict__"].__get__(cls).get("__dict__")
         if found is not None:
             if type(found) is not GetSetDescriptorType and type(found) is not MemberDescriptorType:
                 return None
-            value = found.__get__(one)
-            return value if type(value) is dict else None
+            return found.__get__(one)
     return None
