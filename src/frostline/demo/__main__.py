@@ -16,6 +16,7 @@ def main(arguments: list[str] | None = None) -> int:
     server.add_argument("--scale", type=float, default=1.0, help="size of the heaps")
     server.add_argument("--workers", type=int, default=1)
     server.add_argument("--step-ms", type=float, default=5.0, help="what a step takes at least")
+    server.add_argument("--hold", type=float, default=2.0, help="seconds that finished requests are kept for")
     server.add_argument("--seed", type=int, default=0, help="of the model's weights")
     server.add_argument("--announce", type=Path, help="file to write the address to")
     server.add_argument("--sockets", default="", help="existing folder for the sockets; it is removed")
@@ -40,6 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
             workers=chosen.workers,
             seed=chosen.seed,
             step_ms=chosen.step_ms,
+            hold=chosen.hold,
             sockets=chosen.sockets,
         )
         return serve(settings, chosen.host, chosen.port, chosen.announce, chosen.tethered)
