@@ -186,12 +186,16 @@ def ladders(stock: list[dict[str, Any]], treated: list[dict[str, Any]]) -> list[
     ]
 
 
+def test_the_arms_of_c5_are_policies_by_role() -> None:
+    assert [c5.policy_of(arm, c5.ROLES) for arm in c5.ARMS] == ["", "freeze@Engine", "freeze@Front", "freeze"]
+    assert c5.policy_of("engine", doing.Options.roles) == "freeze@EngineCore+Worker"
+
+
 def test_c5_is_judged_at_the_first_rate_that_stock_fails() -> None:
     settings = {"limit": 600.0, "seconds": 12.0, "deadline": 1.0}
-    given = doing.Options(False, Path())
 
     def words(stock: list[dict[str, Any]], treated: list[dict[str, Any]]) -> list[str]:
-        return [one.word for one in c5.judge(ladders(stock, treated), settings, given) if one.bound]
+        return [one.word for one in c5.judge(ladders(stock, treated), settings) if one.bound]
 
     stock = [rung(200, 400), rung(225, 500), rung(250, 1000, 300), rung(275, 1000, 900)]
     good = [rung(200, 30), rung(225, 35), rung(250, 45), rung(275, 80)]

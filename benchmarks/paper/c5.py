@@ -4,28 +4,37 @@ The server is ``targets/two_processes.py``: two cores hold no more. The heap of 
 that a full pass takes about 350 ms on this machine, that of its front end two fifths of it. Each arm is one
 start of the server under ``frostline run`` and one ``frostline load`` of all rates, twice, the second time
 in reversed order of the arms.
+
+With ``--server`` somebody else's, as it is shipped, by rates of yours: ``python -m benchmarks.paper c5
+--server 'vllm serve MODEL --port {port}' --rates 2 4 6 --load '--api chat --model NAME'``.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.common import ROOT, TARGETS, environment
 from benchmarks.paper.doing import FROSTLINE, Options, Runs, options, port, reported, run_under, sealed
 from benchmarks.paper.table import Finding, finish, others_of
+from frostline.format.naming import means
 
 TARGET = TARGETS / "two_processes.py"
-#: Arm: policy.
-ARMS = {"stock": "", "engine": "freeze@Engine", "front end": "freeze@Front", "all": "freeze"}
+#: Arm: who is frozen, by places in ``Options.roles``; None: all.
+ARMS: dict[str, tuple[int, ...] | None] = {"stock": (), "engine": (1, 2), "front end": (0,), "all": None}
+#: What the target's processes are called.
+ROLES = ("Front", "Engine", "Engine")
 RATES = (200, 225, 250, 275, 300)
 #: ms. A full pass of the engine; seconds after which a request has failed; p99 that a rate must keep.
 PASS, DEADLINE, LIMIT = 350.0, 1.0, 600.0
@@ -37,28 +46,49 @@ P99, CEILING = 4.0, 1.1
 
 
 def main(arguments: list[str]) -> int:
-    given = options("c5", arguments)
-    rates = (150, 250) if given.quick else RATES
-    settings: dict[str, Any] = {"rates": rates, "seconds": 4.0 if given.quick else SECONDS}
-    settings |= {"pass_ms": 120.0 if given.quick else PASS, "deadline": DEADLINE, "limit": LIMIT}
-    runs = Runs("c5", given.folder, settings, 1 + 2 * len(ARMS))
-    objects = runs.get("calibrated", lambda place: calibrated(settings["pass_ms"]))["objects"]
-    plan = [(1, arm) for arm in ARMS] + [(2, arm) for arm in reversed(ARMS)]
-    ladders = [
-        runs.get(
-            f"{turn}-{arm.replace(' ', '-')}",
-            lambda place, turn=turn, arm=arm: {  # type: ignore[misc]
-                "turn": turn,
-                "arm": arm,
-                **ladder(place, ARMS[arm], objects, port(given.folder), settings),
-            },
+    given = options("c5", arguments, servers=True, ladder=True)
+    at = port(given.folder)
+    url = f"http://127.0.0.1:{at}"
+    settings: dict[str, Any]
+    if given.server:
+        settings = {**given.ladder, "server": given.server, "roles": given.roles}
+        if given.quick:
+            settings |= {"seconds": 8.0}
+        runs = Runs("c5", given.folder, settings, 2 * len(ARMS))
+        command = shlex.split(given.server.replace("{port}", str(at)))
+        title = f"a ladder of rates: {given.server}"
+    else:
+        given = replace(given, roles=ROLES, health="/health")
+        settings = {"rates": (150, 250) if given.quick else RATES, "deadline": DEADLINE, "limit": LIMIT}
+        settings |= {"seconds": 4.0 if given.quick else SECONDS, "pass_ms": 120.0 if given.quick else PASS}
+        settings |= {"load": ""}
+        runs = Runs("c5", given.folder, settings, 1 + 2 * len(ARMS))
+        objects = runs.get("calibrated", lambda place: calibrated(settings["pass_ms"]))["objects"]
+        command = [sys.executable, str(TARGET), str(at), str(objects), str(int(FRONT_SHARE * objects))]
+        title = (
+            f"a ladder of rates, {objects:,} objects in the engine, {int(FRONT_SHARE * objects):,} in front"
         )
-        for turn, arm in plan
+    plan = [(1, arm) for arm in ARMS] + [(2, arm) for arm in reversed(ARMS)]
+
+    def make(place: Path, turn: int, arm: str) -> dict[str, Any]:
+        found = ladder(place, command, policy_of(arm, given.roles), url, given, settings)
+        return {"turn": turn, "arm": arm, **found}
+
+    ladders = [
+        runs.get(f"{turn}-{arm.replace(' ', '-')}", partial(make, turn=turn, arm=arm)) for turn, arm in plan
     ]
-    title = f"a ladder of rates, {objects:,} objects in the engine, {int(FRONT_SHARE * objects):,} in front"
-    findings = judge(ladders, settings, given)
     others = others_of(ladders, each=True)
+    findings = judge(ladders, settings)
     return finish("c5", title, given.folder, findings, others, given.quick, {"ladders": ladders})
+
+
+def policy_of(arm: str, roles: Sequence[str]) -> str:
+    """What stands behind ``--policy``; empty for none."""
+    treated = ARMS[arm]
+    if treated is None:
+        return "freeze"
+    names = dict.fromkeys(roles[place] for place in treated)
+    return f"freeze@{'+'.join(names)}" if names else ""
 
 
 def calibrated(milliseconds: float) -> dict[str, Any]:
@@ -74,38 +104,26 @@ def calibrated(milliseconds: float) -> dict[str, Any]:
     return {"objects": int(done.stdout)}
 
 
-def ladder(place: Path, policy: str, objects: int, at: int, settings: Mapping[str, Any]) -> dict[str, Any]:
+def ladder(
+    place: Path,
+    command: Sequence[str],
+    policy: str,
+    url: str,
+    given: Options,
+    settings: Mapping[str, Any],
+) -> dict[str, Any]:
     """All rates against one start of the server: the rungs, and what the recording says."""
     session, requests = place / "rec", place / "requests.jsonl"
-    command = [sys.executable, str(TARGET), str(at), str(objects), str(int(FRONT_SHARE * objects))]
     flags = ["--policy", policy] if policy else []
     process = run_under(session, command, *flags, log=place / "log")
     try:
-        await_ready(process, f"http://127.0.0.1:{at}/health", place / "log")
+        await_ready(process, url + given.health, place / "log")
         rates = [word for rate in settings["rates"] for word in ("--rate", str(rate))]
-        done = subprocess.run(
-            [
-                *FROSTLINE,
-                "load",
-                f"http://127.0.0.1:{at}/",
-                *rates,
-                "--seconds",
-                str(settings["seconds"]),
-                "--warmup",
-                str(WARM_UP),
-                "--deadline",
-                str(settings["deadline"]),
-                "--limit-ms",
-                str(settings["limit"]),
-                "--json",
-                "-o",
-                str(requests),
-            ],
-            capture_output=True,
-            text=True,
-            env=environment(),
-            cwd=ROOT,
-        )
+        asked = [*FROSTLINE, "load", f"{url}/", *rates, *shlex.split(settings["load"])]
+        asked += ["--seconds", str(settings["seconds"]), "--warmup", str(WARM_UP)]
+        asked += ["--deadline", str(settings["deadline"]), "--limit-ms", str(settings["limit"])]
+        asked += ["--json", "-o", str(requests)]
+        done = subprocess.run(asked, capture_output=True, text=True, env=environment(), cwd=ROOT)
     finally:
         stop(process)
     sealed(session)
@@ -116,7 +134,8 @@ def ladder(place: Path, policy: str, objects: int, at: int, settings: Mapping[st
     with requests.open(encoding="utf-8") as file:
         begun = int(json.loads(file.readline())["started"])
     requests.unlink()  # 18 thousand lines; the recording stays
-    found = {"rungs": told["rungs"], "ceiling": told["ceiling"]["rate"], "roles": roles(report, begun)}
+    named = dict.fromkeys(given.roles)
+    found = {"rungs": told["rungs"], "ceiling": told["ceiling"]["rate"], "roles": roles(report, begun, named)}
     return found | felt(report)
 
 
@@ -148,15 +167,16 @@ def stop(process: subprocess.Popen[str]) -> None:
         process.communicate()
 
 
-def roles(report: Mapping[str, Any], begun: int) -> dict[str, dict[str, Any]]:
-    """Of each process that has a role of ours: its full passes since the load began (ns)."""
+def roles(report: Mapping[str, Any], begun: int, named: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Of the process of each role: its full passes since the load began (ns). Of several the last."""
     found = {}
     for process in report["processes"]:
-        if process["role"] not in ("Engine", "Front"):
+        role = next((name for name in named if means(name, process["role"])), None)
+        if role is None:
             continue
         lengths = [one["pause"] / 1e6 for one in process["full_passes"] if one["start"] >= begun]
         rhythm = process["rhythm"] or {}
-        found[process["role"]] = {
+        found[role] = {
             "full": len(lengths),
             "longest_ms": round(max(lengths, default=0.0), 1),
             "total_s": round(sum(lengths) / 1e3, 2),
@@ -229,12 +249,12 @@ def judge(ladders: Sequence[Mapping[str, Any]], settings: Mapping[str, Any], giv
         passed = None if not valid or None in holds[name] else all(holds[name])
         found.append(Finding(what, there, bound, told, how, passed))
     for arm in ARMS:
-        found.append(shown(arm, [at[turn, arm] for turn in (1, 2)], settings))
+        found.append(shown(arm, [at[turn, arm] for turn in (1, 2)]))
     found.append(rhythm([at[turn, "stock"] for turn in (1, 2)]))
     return found
 
 
-def shown(arm: str, both: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> Finding:
+def shown(arm: str, both: Sequence[Mapping[str, Any]]) -> Finding:
     """One arm's ladder: p99 and errors by rate, both turns."""
     parts = []
     for rungs in zip(*(one["rungs"] for one in both), strict=True):
@@ -242,7 +262,7 @@ def shown(arm: str, both: Sequence[Mapping[str, Any]], settings: Mapping[str, An
         errors = " | ".join(str(sum(rung["failures"].values())) for rung in rungs)
         parts.append(f"{rungs[0]['rate']:g}/s p99 {p99} ms, errors {errors}")
     passes = []
-    for role in ("Engine", "Front"):
+    for role in sorted({name for one in both for name in one["roles"]}):
         of = [one["roles"].get(role) for one in both]
         passes.append(
             f"{role} "
@@ -256,13 +276,16 @@ def shown(arm: str, both: Sequence[Mapping[str, Any]], settings: Mapping[str, An
 def rhythm(stock: Sequence[Mapping[str, Any]]) -> Finding:
     """The period of the stock engine's full passes, with the least load and with the most (C7)."""
     told = [
-        f"{one['roles']['Engine']['quiet_s']:.1f} to {one['roles']['Engine']['busy_s']:.1f} s"
-        if one["roles"].get("Engine", {}).get("quiet_s")
-        else "no trend"
+        "; ".join(
+            f"{role} {of['quiet_s']:.1f} to {of['busy_s']:.1f} s"
+            for role, of in one["roles"].items()
+            if of["quiet_s"]
+        )
+        or "no trend"
         for one in stock
     ]
     return Finding(
-        "period of the stock engine's full passes as load rises",
+        "period of full passes as load rises, stock",
         "40 to 17 s, 280 to 420 a second",
         "",
         " | ".join(told),

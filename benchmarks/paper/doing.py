@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,8 @@ class Options:
             empty for the latter.
         health: its path that answers 200 once it is ready.
         roles: what its front end, its engine and its workers are called in the report.
+        ladder: of a ladder of rates against it: ``rates``, ``seconds`` of each, ``deadline`` (s), ``limit``
+            (p99 that a rate must keep, ms), ``load`` (further options of ``frostline load``).
     """
 
     quick: bool
@@ -40,13 +42,15 @@ class Options:
     server: str = ""
     health: str = "/health"
     roles: tuple[str, str, str] = ("APIServer", "EngineCore", "Worker")
+    ladder: Mapping[str, Any] = field(default_factory=dict)
 
 
-def options(row: str, arguments: Sequence[str], servers: bool = False) -> Options:
+def options(row: str, arguments: Sequence[str], servers: bool = False, ladder: bool = False) -> Options:
     """Parses what stands behind the row's name; the folder is made.
 
     Args:
         servers: whether the row can be run on somebody else's server.
+        ladder: whether that is by a ladder of rates.
     """
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.paper {row}")
     parser.add_argument("--quick", action="store_true", help="try the way; nothing is judged")
@@ -61,6 +65,14 @@ def options(row: str, arguments: Sequence[str], servers: bool = False) -> Option
             metavar=("FRONT", "ENGINE", "WORKER"),
             help="what its processes are called in the report",
         )
+    if ladder:
+        parser.add_argument("--rates", type=float, nargs="+", default=[2.0, 4.0, 6.0], help="a second")
+        parser.add_argument("--seconds", type=float, default=30.0, help="of each rate")
+        parser.add_argument("--deadline", type=float, default=10.0, help="seconds")
+        parser.add_argument("--limit", type=float, default=2000.0, help="p99 that a rate must keep, ms")
+        parser.add_argument(
+            "--load", default="--api completions --max-tokens 16", help="further options of `frostline load`"
+        )
     given = parser.parse_args(list(arguments))
     server = getattr(given, "server", "")
     if server and "{port}" not in server:
@@ -68,8 +80,11 @@ def options(row: str, arguments: Sequence[str], servers: bool = False) -> Option
     name = row + ("-server" if server else "") + ("-quick" if given.quick else "")
     folder = (given.dir / name).resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    more = (server, given.health, tuple(given.roles)) if servers else ()
-    return Options(given.quick, folder, *more)
+    if not servers:
+        return Options(given.quick, folder)
+    names = ("rates", "seconds", "deadline", "limit", "load") if ladder else ()
+    steps = {name: getattr(given, name) for name in names}
+    return Options(given.quick, folder, server, given.health, tuple(given.roles), steps)
 
 
 def frostline(*arguments: str, ends: Sequence[int] = (0,), **settings: str) -> str:
