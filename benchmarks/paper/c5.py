@@ -201,7 +201,7 @@ def held(rung: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
     return bool(rung["achieved"] >= 0.99 * rung["offered"] and rung["response"]["p99"] <= settings["limit"])
 
 
-def judge(ladders: Sequence[Mapping[str, Any]], settings: Mapping[str, Any], given: Options) -> list[Finding]:
+def judge(ladders: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> list[Finding]:
     """The table: what must hold must do so in both turns."""
     found: list[Finding] = []
     how = f"frostline load, {settings['seconds']:g} s a rate, deadline {settings['deadline']:g} s"
