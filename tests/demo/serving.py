@@ -40,13 +40,24 @@ class Server:
         tethered: bool = False,
         policy: str = "",
         record: Path | None = None,
+        options: tuple[str, ...] = (),
+        program: Path | None = None,
+        settings: dict[str, str] | None = None,
     ) -> None:
+        """
+        Args:
+            options: further ones of ``serve``.
+            program: a script to run in place of the module, with the same arguments.
+            settings: environment variables.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         self.announce = folder / "url"
         self.temporary = folder / "t"  # where the server makes its folder of sockets
         self.temporary.mkdir()
-        command = [sys.executable, "-m", "frostline.demo", "serve", "--announce", str(self.announce)]
+        module = ["-m", "frostline.demo"] if program is None else [str(program)]
+        command = [sys.executable, *module, "serve", "--announce", str(self.announce)]
         command += ["--scale", str(scale), "--workers", str(workers)] + ["--tethered"] * tethered
+        command += options
         if record is not None:
             command = [
                 sys.executable,
@@ -66,7 +77,8 @@ class Server:
             stderr=subprocess.STDOUT,
             env=os.environ
             | {"TMPDIR": str(self.temporary), "XDG_STATE_HOME": str(folder / "state")}
-            | ({"FROSTLINE_POLICY": policy} if policy else {}),
+            | ({"FROSTLINE_POLICY": policy} if policy else {})
+            | (settings or {}),
         )
         self._family: dict[int, psutil.Process] = {}
 

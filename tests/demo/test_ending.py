@@ -16,11 +16,23 @@ def _nothing_left(server: Server) -> None:
     until(lambda: not any(server.temporary.iterdir()), "no folder of sockets", 5)
 
 
+#: Options -> processes: two workers, two engines in lock-step, prefill and decode apart.
+SHAPES = {
+    ("--workers", "2"): 4,
+    ("--data-parallel", "2"): 5,
+    ("--disaggregated",): 5,
+    ("--disaggregated", "--data-parallel", "2"): 9,
+}
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_every_process(start: Callable[..., Server], number: signal.Signals) -> None:
-    server = start(workers=2)
+@pytest.mark.parametrize("options", list(SHAPES)[:3])
+def test_a_signal_ends_every_process(
+    start: Callable[..., Server], options: tuple[str, ...], number: signal.Signals
+) -> None:
+    server = start(options=options)
     server.wait_ready()
-    assert len(server.family()) >= 4
+    assert len(server.family()) >= SHAPES[options]
     server.process.send_signal(number)
     assert server.process.wait(30) == 0
     _nothing_left(server)
@@ -36,14 +48,17 @@ def test_a_signal_during_start_up_ends_every_process(start: Callable[..., Server
     assert "Traceback" not in server.output()
 
 
+@pytest.mark.parametrize("options", SHAPES)
 @pytest.mark.parametrize("ready", [True, False])
-def test_children_do_not_outlive_a_killed_parent(start: Callable[..., Server], ready: bool) -> None:
-    server = start(workers=2, scale=0.02 if ready else 0.3)
+def test_children_do_not_outlive_a_killed_parent(
+    start: Callable[..., Server], ready: bool, options: tuple[str, ...]
+) -> None:
+    server = start(options=options, scale=0.02 if ready else 0.3)
     if ready:
         server.wait_ready()
     else:
-        until(lambda: len(server.family()) >= 4, "the workers' start")
-    assert len(server.family()) >= 4
+        until(lambda: len(server.family()) >= SHAPES[options], "the workers' start")
+    assert len(server.family()) >= SHAPES[options]
     server.process.kill()
     _nothing_left(server)
 

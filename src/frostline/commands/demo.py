@@ -76,20 +76,36 @@ def demo(
               help="Port to listen on; 0: the kernel chooses.")  # fmt: skip
 @click.option("--scale", type=Range(0.01, 10), default=1.0, show_default=True,
               help="Size of the heaps; 1 is 0.6 to 1 million objects a process.")  # fmt: skip
-@click.option("--workers", type=click.IntRange(1, 8), default=1, show_default=True,
-              help="Worker processes behind the engine core.")  # fmt: skip
+@click.option("--workers", "--tensor-parallel", type=click.IntRange(1, 8), default=1, show_default=True,
+              help="Worker processes behind each engine core, in lock-step.")  # fmt: skip
+@click.option("--data-parallel", type=click.IntRange(1, 8), default=1, show_default=True,
+              help="Engine cores in lock-step.")  # fmt: skip
+@click.option("--disaggregated", is_flag=True, help="Prefill and decode in engine cores of their own.")
+@click.option("--merge", type=click.Choice(["off", "linear", "quadratic"]), default="off", show_default=True,
+              help="How chunks that wait are merged; quadratic is the control.")  # fmt: skip
+@click.option("--kv-events", default="", metavar="ADDRESS",
+              help="Publish what the prefix cache holds: tcp://HOST:PORT or ipc:///PATH.")  # fmt: skip
 @click.option("--step-ms", type=Range(0, 1000), default=5.0, show_default=True,
               help="A step takes at least so long, as on an accelerator.")  # fmt: skip
 @click.option("--seed", type=int, default=0, help="Of the model's weights.")
 @click.option("--announce", type=click.Path(path_type=Path), help="File to write the address to.")
 def serve(
-    host: str, port: int, scale: float, workers: int, step_ms: float, seed: int, announce: Path | None
-) -> int:
+    host: str, port: int, scale: float, workers: int, data_parallel: int, disaggregated: bool, merge: str,
+    kv_events: str, step_ms: float, seed: int, announce: Path | None,
+) -> int:  # fmt: skip
     """Run the reference server until it is told to stop."""
     from frostline.demo import front_end
+    from frostline.demo.events import check_address
     from frostline.demo.launch import Settings
 
-    settings = Settings(scale=scale, workers=workers, seed=seed, step_ms=step_ms)
+    try:
+        events = check_address(kv_events)
+    except ValueError as problem:
+        raise click.BadParameter(str(problem), param_hint="--kv-events") from None
+    settings = Settings(
+        scale=scale, workers=workers, data_parallel=data_parallel, disaggregated=disaggregated, merge=merge,
+        events=events, seed=seed, step_ms=step_ms,
+    )  # fmt: skip
     return front_end.serve(settings, host, port, announce)
 
 

@@ -7,8 +7,11 @@ adopts Frostline as any program would: ``install``, ``startup_complete``,
 scheduling and the collector's passes are real. What it shows is the mechanism.
 Claims about other people's servers are made on other people's servers.
 
-Read in this order: ``protocol`` (what is said), ``blocks`` and ``scheduler``
-(what is decided), ``model`` and ``worker`` (what is computed), ``engine``,
-``app`` and ``front_end`` (who talks to whom), ``heap`` (what the collector has
-to walk), ``launch`` (how processes start and end), ``drive`` (the load), ``show``.
+Read in this order: ``protocol`` (what is said), ``tokens``, ``blocks`` and
+``scheduler`` (what is kept and decided), ``model`` and ``worker`` (what is
+computed), ``engine``, ``workers``, ``lockstep`` and ``disaggregated`` (ranks, and
+engines of another kind), ``collector``, ``app`` and ``front_end`` (what streams),
+``events`` (what the prefix cache tells), ``heap`` (what the collector has to
+walk), ``names`` and ``launch`` (how processes are called, start and end),
+``drive`` (the load), ``show``. docs/refserver.md says what each part teaches.
 """

@@ -14,7 +14,20 @@ def main(arguments: list[str] | None = None) -> int:
     server.add_argument("--host", default="127.0.0.1")
     server.add_argument("--port", type=int, default=0, help="0: the kernel chooses")
     server.add_argument("--scale", type=float, default=1.0, help="size of the heaps")
-    server.add_argument("--workers", type=int, default=1)
+    server.add_argument(
+        "--workers", "--tensor-parallel", type=int, default=1, help="of each engine, in lock-step"
+    )
+    server.add_argument("--data-parallel", type=int, default=1, help="engines in lock-step")
+    server.add_argument("--disaggregated", action="store_true", help="prefill and decode apart")
+    server.add_argument(
+        "--merge",
+        choices=("off", "linear", "quadratic"),
+        default="off",
+        help="how chunks that wait are merged; quadratic is the control",
+    )
+    server.add_argument(
+        "--kv-events", default="", help="publish what the prefix cache holds: tcp://HOST:PORT or ipc:///PATH"
+    )
     server.add_argument("--step-ms", type=float, default=5.0, help="what a step takes at least")
     server.add_argument("--hold", type=float, default=2.0, help="seconds that finished requests are kept for")
     server.add_argument("--seed", type=int, default=0, help="of the model's weights")
@@ -33,12 +46,23 @@ def main(arguments: list[str] | None = None) -> int:
     client.add_argument("--tethered", action="store_true", help="give up when the standard input ends")
     chosen = parser.parse_args(arguments)
     if chosen.command == "serve":
+        from frostline.demo.events import check_address
         from frostline.demo.front_end import serve
         from frostline.demo.launch import Settings
 
+        if min(chosen.workers, chosen.data_parallel) < 1:
+            parser.error("--workers and --data-parallel are at least 1")
+        try:
+            events = check_address(chosen.kv_events)
+        except ValueError as problem:
+            parser.error(f"--kv-events: {problem}")
         settings = Settings(
             scale=chosen.scale,
             workers=chosen.workers,
+            data_parallel=chosen.data_parallel,
+            disaggregated=chosen.disaggregated,
+            merge=chosen.merge,
+            events=events,
             seed=chosen.seed,
             step_ms=chosen.step_ms,
             hold=chosen.hold,

@@ -12,8 +12,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from frostline.demo.protocol import Output, Sampled, Sampling
-from frostline.demo.tokenizer import decode, encode
+from frostline.demo.collector import Chunk
+from frostline.demo.protocol import Sampled, Sampling
+from frostline.demo.tokenizer import VOCABULARY, decode, encode
+from frostline.demo.tokens import Tokens, from_json, to_json
 
 if TYPE_CHECKING:
     from frostline.demo.front_end import EngineClient, Stream
@@ -22,8 +24,8 @@ MODEL = "frostline-stand-in"
 #: Longest prompt and answer together, in tokens.
 CONTEXT = 2048
 Json: TypeAlias = dict[str, Any]
-#: (object's name, text, one output or None, all logprobs wanted, finish reason) -> the body
-Shape: TypeAlias = Callable[[str, str, list[Output], bool, str | None], Json]
+#: (object's name, text, what was sampled, whether logprobs are wanted, finish reason) -> the body
+Shape: TypeAlias = Callable[[str, str, list[Sampled], bool, str | None], Json]
 
 _encode = msgspec.json.Encoder().encode
 
@@ -41,10 +43,11 @@ class Common(msgspec.Struct, kw_only=True):
     temperature: float = 1.0
     seed: int = 0
     stream: bool = False
+    return_token_ids: bool = False
 
 
 class CompletionRequest(Common, kw_only=True):
-    prompt: str
+    prompt: str | list[int]  # text, or token ids
     logprobs: int | None = None
 
 
@@ -59,7 +62,7 @@ def build_app(client: EngineClient) -> Starlette:
 
     async def health(request: Request) -> Response:
         """200 only when every process of the server is ready."""
-        body = {"status": client.status, "processes": client.processes}
+        body = {"status": client.status, "processes": client.processes, "names": client.names}
         return _json(body, 200 if client.status == "ready" else 503)
 
     async def models(request: Request) -> Response:
@@ -72,7 +75,7 @@ def build_app(client: EngineClient) -> Starlette:
             return _error(400, str(problem))
         except msgspec.DecodeError as problem:
             return _error(400, f"not JSON: {problem}")
-        return await _answer(client, body, body.prompt, body.logprobs or 0, _completion)
+        return await _answer(client, body, _tokens(body.prompt), body.logprobs or 0, _completion)
 
     async def chat(request: Request) -> Response:
         try:
@@ -83,7 +86,7 @@ def build_app(client: EngineClient) -> Starlette:
             return _error(400, f"not JSON: {problem}")
         prompt = "".join(f"<{message.role}>{message.content}\n" for message in body.messages)
         candidates = max(1, body.top_logprobs) if body.logprobs else 0
-        return await _answer(client, body, prompt, candidates, _chat)
+        return await _answer(client, body, encode(prompt), candidates, _chat)
 
     return Starlette(
         routes=[
@@ -95,44 +98,54 @@ def build_app(client: EngineClient) -> Starlette:
     )
 
 
-async def _answer(client: EngineClient, body: Common, prompt: str, candidates: int, shape: Shape) -> Response:
+def _tokens(prompt: str | list[int]) -> Tokens:
+    """No tokens where an id is none of the vocabulary's."""
+    if isinstance(prompt, str):
+        return encode(prompt)
+    return from_json(prompt if all(0 <= one < VOCABULARY for one in prompt) else [])
+
+
+async def _answer(
+    client: EngineClient, body: Common, tokens: Tokens, candidates: int, shape: Shape
+) -> Response:
     if client.status != "ready":
         return _error(503, f"the server is {client.status}")
-    tokens = encode(prompt)
     if not tokens or body.max_tokens < 1 or len(tokens) + body.max_tokens > CONTEXT:
-        return _error(400, f"prompt and max_tokens must be at least 1 and together at most {CONTEXT}")
+        what = f"prompt (text, or ids below {VOCABULARY}) and max_tokens"
+        return _error(400, f"{what} must be at least 1 and together at most {CONTEXT}")
     if not 0 <= candidates <= 20 or not 0 <= body.temperature <= 2 or body.seed < 0:
         return _error(400, "logprobs must be 0 to 20, temperature 0 to 2, seed 0 or more")
     stream = client.submit(tokens, body.max_tokens, Sampling(body.temperature, body.seed, candidates))
+    ids = body.return_token_ids
     if body.stream:
-        return StreamingResponse(_events(stream, shape, candidates > 0), media_type="text/event-stream")
+        return StreamingResponse(_events(stream, shape, candidates > 0, ids), media_type="text/event-stream")
     try:
-        outputs = [output async for output in stream]
+        chunks = [chunk async for chunk in stream]
     finally:
         stream.close()
-    if not outputs or outputs[-1].finish is None:
+    if not chunks or chunks[-1]["finish"] is None:
         return _error(503, "the engine ended")
-    text = "".join(decode(output.sampled.token) for output in outputs)
-    whole = shape(f"r{stream.number}", text, outputs, candidates > 0, outputs[-1].finish)
+    text = "".join(chunk["text"] or "" for chunk in chunks)
+    samples = [one for chunk in chunks for one in chunk["samples"]]
+    whole = shape(f"r{stream.number}", text, samples, candidates > 0, chunks[-1]["finish"])
+    if ids:
+        whole["prompt_token_ids"] = to_json(tokens)
+        whole["choices"][0]["token_ids"] = [one for chunk in chunks for one in to_json(chunk["ids"])]
     whole["usage"] = {
         "prompt_tokens": len(tokens),
-        "completion_tokens": len(outputs),
-        "total_tokens": len(tokens) + len(outputs),
-        "prompt_tokens_details": {"cached_tokens": outputs[-1].cached},
+        "completion_tokens": len(samples),
+        "total_tokens": len(tokens) + len(samples),
+        "prompt_tokens_details": {"cached_tokens": chunks[-1]["cached"]},
     }
     return _json(whole)
 
 
-async def _events(stream: Stream, shape: Shape, logprobs: bool) -> AsyncIterator[bytes]:
+async def _events(stream: Stream, shape: Shape, logprobs: bool, ids: bool) -> AsyncIterator[bytes]:
     try:
         finish = None
-        async for output in stream:
-            finish = output.finish
-            chunk = shape(f"r{stream.number}", decode(output.sampled.token), [output], logprobs, finish)
-            if "message" in chunk["choices"][0]:
-                chunk["object"] = "chat.completion.chunk"
-                chunk["choices"][0]["delta"] = chunk["choices"][0].pop("message")
-            yield b"data: " + _encode(chunk) + b"\n\n"
+        async for chunk in stream:
+            finish = chunk["finish"]
+            yield event(f"r{stream.number}", chunk, shape, logprobs, ids)
         if finish is None:
             yield b'data: {"error":{"message":"the engine ended","code":503}}\n\n'
         else:
@@ -141,10 +154,21 @@ async def _events(stream: Stream, shape: Shape, logprobs: bool) -> AsyncIterator
         stream.close()  # also when the client has left
 
 
-def _completion(name: str, text: str, outputs: list[Output], logprobs: bool, finish: str | None) -> Json:
+def event(name: str, chunk: Chunk, shape: Shape, logprobs: bool, ids: bool) -> bytes:
+    """One server-sent event."""
+    body = shape(name, chunk["text"] or "", chunk["samples"], logprobs, chunk["finish"])
+    choice = body["choices"][0]
+    if "message" in choice:
+        body["object"] = "chat.completion.chunk"
+        choice["delta"] = choice.pop("message")
+    if ids:
+        choice["token_ids"] = to_json(chunk["ids"])
+    return b"data: " + _encode(body) + b"\n\n"
+
+
+def _completion(name: str, text: str, sampled: list[Sampled], logprobs: bool, finish: str | None) -> Json:
     choice: Json = {"index": 0, "text": text, "logprobs": None, "finish_reason": finish}
     if logprobs:
-        sampled = [output.sampled for output in outputs]
         choice["logprobs"] = {
             "tokens": [decode(one.token) for one in sampled],
             "token_logprobs": [one.logprob for one in sampled],
@@ -157,11 +181,11 @@ def _completion(name: str, text: str, outputs: list[Output], logprobs: bool, fin
             "choices": [choice]}  # fmt: skip
 
 
-def _chat(name: str, text: str, outputs: list[Output], logprobs: bool, finish: str | None) -> Json:
+def _chat(name: str, text: str, sampled: list[Sampled], logprobs: bool, finish: str | None) -> Json:
     choice: Json = {"index": 0, "message": {"role": "assistant", "content": text},
                     "logprobs": None, "finish_reason": finish}  # fmt: skip
     if logprobs:
-        choice["logprobs"] = {"content": [_chat_logprob(output.sampled) for output in outputs]}
+        choice["logprobs"] = {"content": [_chat_logprob(one) for one in sampled]}
     return {"id": name, "object": "chat.completion", "created": int(time.time()), "model": MODEL,
             "choices": [choice]}  # fmt: skip
 

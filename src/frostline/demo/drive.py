@@ -64,7 +64,7 @@ class Summary:
 
     requests: int
     errors: int
-    tokens: int
+    tokens: int  # pieces of text that came: one a token, unless the server merges
     response_p50: float
     response_p90: float
     response_p99: float
@@ -210,8 +210,8 @@ def drive(url: str, load: Load, output: Path | None = None, tethered: bool = Fal
 def describe(summary: Summary) -> str:
     """The summary as one or two lines of text."""
     text = (
-        f"{summary.requests} requests, {summary.errors} errors, {summary.tokens} tokens; response from the "
-        f"intended time: p50 {summary.response_p50:.0f} ms, p90 {summary.response_p90:.0f} ms, "
+        f"{summary.requests} requests, {summary.errors} errors, {summary.tokens} pieces of text; response "
+        f"from the intended time: p50 {summary.response_p50:.0f} ms, p90 {summary.response_p90:.0f} ms, "
         f"p99 {summary.response_p99:.0f} ms, longest {summary.response_max:.0f} ms"
     )
     if not summary.valid:

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections import deque
-from multiprocessing.context import SpawnProcess
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import zmq
 
 import frostline
-from frostline.demo import heap, worker
+from frostline.demo import heap
 from frostline.demo.blocks import BlockPool
+from frostline.demo.events import Publisher, address_of
 from frostline.demo.launch import (
     ENGINE_GRACE,
-    WORKER_GRACE,
     Ended,
     Lifeline,
     Settings,
     open_socket,
     remove_folder,
-    spawn,
-    stop,
     tell,
 )
+from frostline.demo.lockstep import Lockstep
+from frostline.demo.names import ENGINE, Place, child_name, engine_rank, log_names, places
 from frostline.demo.protocol import (
     Abort,
-    FromWorker,
     Outputs,
     ProcessReady,
     Ready,
@@ -37,93 +37,29 @@ from frostline.demo.protocol import (
     StartupDone,
     Step,
     StepDone,
-    Stop,
     Submit,
     ToEngine,
 )
 from frostline.demo.scheduler import Scheduler, Sequence
+from frostline.demo.workers import Workers
 
-#: Blocks in the pool at scale 1: most of the engine core's heap.
-BLOCKS = 500_000
-#: Request number of the warm-up, which no client can have.
-_WARM_UP = -1
-
-
-class Workers:
-    """The workers as one: a step goes to each, and is over when the last has answered.
-
-    They run in lockstep, as tensor-parallel ranks do, so a pause in any of them is a
-    pause of all. Each computes the whole result, and rank 0's is used.
-    """
-
-    def __init__(self, settings: Settings, context: zmq.Context[Any], alive: Lifeline) -> None:
-        self._settings, self._context, self._alive = settings, context, alive
-        self._encoder = msgspec.msgpack.Encoder()
-        self._decoder: msgspec.msgpack.Decoder[FromWorker] = msgspec.msgpack.Decoder(FromWorker)
-        self._poller = zmq.Poller()
-        self._sockets: list[zmq.Socket[Any]] = []
-        self._processes: list[SpawnProcess] = []
-
-    def start(self) -> None:
-        """Start them all; they load while this process builds its own heap."""
-        for rank in range(self._settings.workers):
-            address = f"ipc://{self._settings.sockets}/worker{rank}"
-            socket = open_socket(self._context, address, bind=True)
-            self._poller.register(socket, zmq.POLLIN)
-            self._sockets.append(socket)
-            process = spawn(worker.main, f"Worker {rank}", self._settings, rank, address)
-            self._processes.append(process)
-        self.watch(self._poller)
-
-    def watch(self, poller: zmq.Poller) -> None:
-        """Have ``poller`` wake when a worker ends."""
-        for process in self._processes:
-            poller.register(process.sentinel, zmq.POLLIN)
-
-    def check(self, events: dict[Any, int]) -> None:
-        """Raise RuntimeError when a worker has ended."""
-        for process in self._processes:
-            if process.sentinel in events:
-                process.join()
-                raise RuntimeError(f"{process.name} ended with {process.exitcode}")
-
-    def gather(self) -> list[FromWorker]:
-        """One message from each worker, by rank.
-
-        Raises:
-            Ended: this process should end.
-            RuntimeError: a worker died.
-        """
-        replies: dict[zmq.Socket[Any], FromWorker] = {}
-        while len(replies) < len(self._sockets):
-            events = self._alive.wait(self._poller, 1000)
-            self.check(events)
-            for socket in self._sockets:
-                if socket in events:
-                    replies[socket] = self._decoder.decode(socket.recv())
-        return [replies[socket] for socket in self._sockets]
-
-    def ask(self, message: Step | StartupComplete) -> list[FromWorker]:
-        packed = self._encoder.encode(message)
-        for socket in self._sockets:
-            tell(socket, packed)
-        return self.gather()
-
-    def stop(self) -> None:
-        for socket in self._sockets:
-            tell(socket, self._encoder.encode(Stop()))
-        stop(self._processes, WORKER_GRACE)
-        for socket in self._sockets:
-            socket.close()
+#: Blocks in the pool at scale 1, each a real object: the number of the report that `heap` goes by (A2).
+BLOCKS = 94_763
+#: Request of the warm-up, whose number no client can have.
+WARM_UP = Submit(-1, bytes(4 * 64), 4, Sampling(0.0, 0, 0))
 
 
 class Engine:
     """The state between two steps."""
 
-    def __init__(self, settings: Settings, workers: Workers, alive: Lifeline) -> None:
+    def __init__(
+        self, settings: Settings, workers: Workers, alive: Lifeline, publisher: Publisher | None = None
+    ) -> None:
         self.workers = workers
-        self.scheduler = Scheduler(BlockPool(max(1024, int(BLOCKS * settings.scale))))
-        self.ballast = heap.fill("EngineCore", settings.scale, alive.check)
+        self._publisher = publisher
+        pool = BlockPool(max(1024, int(BLOCKS * settings.scale)), listener=publisher)
+        self.scheduler = Scheduler(pool)
+        self.ballast = heap.fill(ENGINE, settings.scale, alive.check)
         self._hold_ns = int(settings.hold * 1e9)
         # Finished requests stay known for a while, as a late abort or a transfer of their
         # blocks to another instance needs it, and are then dropped in bulk.
@@ -134,29 +70,34 @@ class Engine:
     def warm_up(self) -> None:
         """One request through everything, as a real engine captures its graphs."""
         self.workers.gather()  # each says that it has loaded
-        tokens = bytes(4 * 64)
-        self.scheduler.add(Submit(_WARM_UP, tokens, 4, Sampling(0.0, 0, 0)))
+        self.scheduler.add(WARM_UP)
         while self.scheduler.busy:
             self.step()
 
-    def startup_complete(self) -> Ready:
+    def startup_complete(self, rank: int | str) -> Ready:
         """The end of start-up, in every worker and here, before anyone is told READY (A8)."""
-        ready = []
+        processes, names = [], []
         for reply in self.workers.ask(StartupComplete()):
             assert isinstance(reply, StartupDone)
-            ready.append(reply.process)
+            processes.append(reply.process)
+            names.append(reply.name)
         tracked = heap.tracked()
         frozen = frostline.startup_complete()
-        return Ready([ProcessReady("EngineCore", 0, os.getpid(), tracked, frozen), *ready])
+        process = ProcessReady(ENGINE, rank, os.getpid(), tracked, frozen)
+        return Ready([process, *processes], [frostline.process_name(), *names])
 
     def step(self) -> Outputs:
+        """One step of every running sequence; of none, where only other ranks have work."""
         pieces = self.scheduler.schedule()
+        fills, self.scheduler.fills = self.scheduler.fills, []
         released, self._released = self._released, []
-        replies = self.workers.ask(Step(pieces, released))
+        replies = self.workers.ask(Step(pieces, released, fills))
         first = replies[0]
         assert isinstance(first, StepDone)
         outputs = self.scheduler.update(pieces, first.items)
         self._sweep()
+        if self._publisher is not None:
+            self._publisher.flush()
         return Outputs(outputs)
 
     def _sweep(self) -> None:
@@ -170,49 +111,111 @@ class Engine:
             self._released.append(self._held.popleft()[1].submit.request)
 
 
-def _serve(engine: Engine, socket: zmq.Socket[Any], alive: Lifeline) -> None:
-    encoder = msgspec.msgpack.Encoder()
-    decoder: msgspec.msgpack.Decoder[ToEngine] = msgspec.msgpack.Decoder(ToEngine)
-    engine.warm_up()
-    tell(socket, encoder.encode(engine.startup_complete()))
-    poller = zmq.Poller()
-    poller.register(socket, zmq.POLLIN)
-    engine.workers.watch(poller)
-    while True:
-        events = alive.wait(poller, 0 if engine.scheduler.busy else 1000)
-        engine.workers.check(events)
-        while socket in events:
+class EngineProcess:
+    """What every process with an engine does, whatever its kind.
+
+    The order of start-up stands here once: the policy at the beginning, and READY only when `start_up` has
+    ended, a subclass's too, and the heap is frozen (A8). A subclass adds to these methods and calls the
+    base's, `run` above all: one that does not serves as well as any, and no policy is in force in it (A6).
+    """
+
+    def __init__(self, settings: Settings, place: Place, address: str) -> None:
+        self.settings, self.place, self._address = settings, place, address
+        self.rank = engine_rank(settings, place)
+
+    def run(self) -> None:
+        """The whole life of the process."""
+        frostline.install(role=ENGINE, rank=self.rank)
+        frostline.set_title()
+        log_names()
+        self.alive = Lifeline(ENGINE_GRACE)
+        with contextlib.ExitStack() as closing:
+            closing.callback(frostline.shutdown, collect=False)  # the process ends: nothing to collect for
             try:
-                message = decoder.decode(socket.recv(zmq.NOBLOCK))
-            except zmq.Again:
-                break
+                self.build(closing)
+                self.start_up()
+                tell(self.socket, self.encode(self.engine.startup_complete(self.rank)))
+                self.serve()
+            except Ended:
+                if self.alive.orphaned:
+                    remove_folder(self.settings.sockets)
+
+    def build(self, closing: contextlib.ExitStack) -> None:
+        """Lines to the others, the workers, the engine's heap."""
+        settings, place = self.settings, self.place
+        self.encode = msgspec.msgpack.Encoder().encode
+        self._decoder: msgspec.msgpack.Decoder[ToEngine] = msgspec.msgpack.Decoder(ToEngine)
+        context: zmq.Context[Any] = zmq.Context()
+        closing.callback(context.term)
+        self.socket = open_socket(context, self._address, bind=False)
+        closing.callback(self.socket.close)
+        self.lockstep = Lockstep(settings, place, context, self.alive)
+        closing.callback(self.lockstep.close)
+        self.workers = Workers(settings, place, context, self.alive)
+        closing.callback(self.workers.stop)
+        self.workers.start()
+        publisher = None
+        if settings.events:
+            address = address_of(settings.events, places(settings).index(place))
+            publisher = Publisher(context, address, child_name(ENGINE, self.rank))
+            closing.callback(publisher.close)
+        self.engine = Engine(settings, self.workers, self.alive, publisher)
+
+    def start_up(self) -> None:
+        """What has to be done before READY. A subclass's part comes after the base's."""
+        self.engine.warm_up()
+        self.lockstep.join()
+
+    def watch(self, poller: zmq.Poller) -> None:
+        """Have ``poller`` wake for whatever this process has to look at."""
+        poller.register(self.socket, zmq.POLLIN)
+        self.lockstep.watch(poller)
+        self.workers.watch(poller)
+
+    def serve(self) -> None:
+        """Answer requests until told to end."""
+        poller = zmq.Poller()
+        self.watch(poller)
+        together = False  # whether other ranks do steps
+        while True:
+            busy = self.engine.scheduler.busy or together or self.lockstep.called
+            events = self.alive.wait(poller, 0 if busy else 1000)
+            self.workers.check(events)
+            self.take_in(events)
+            self.lockstep.read(events)
+            busy = self.engine.scheduler.busy
+            if self.lockstep.others and (busy or together or self.lockstep.called):
+                with frostline.span("lock-step"):
+                    busy = together = self.lockstep.meet(busy)
+            if busy:
+                with frostline.span("engine step"):
+                    outputs = self.engine.step()
+                self.hand_out(outputs)
+
+    def take_in(self, events: dict[Any, int]) -> None:
+        """Read what the front end has sent."""
+        for message in self._messages(events):
             if isinstance(message, Abort):
-                engine.scheduler.abort(message.request)
+                self.abort(message)
             else:
-                engine.scheduler.add(message)
-        if engine.scheduler.busy:
-            with frostline.span("engine step"):
-                outputs = engine.step()
-            if outputs.items:
-                tell(socket, encoder.encode(outputs))
+                self.engine.scheduler.add(message)
+
+    def _messages(self, events: dict[Any, int]) -> Iterator[ToEngine]:
+        while self.socket in events:
+            try:
+                yield self._decoder.decode(self.socket.recv(zmq.NOBLOCK))
+            except zmq.Again:
+                return
+
+    def abort(self, message: Abort) -> None:
+        self.engine.scheduler.abort(message.request)
+
+    def hand_out(self, outputs: Outputs) -> None:
+        """Send what a step has produced to where it goes."""
+        if outputs.items:
+            tell(self.socket, self.encode(outputs))
 
 
-def main(settings: Settings, address: str) -> None:
+def main(settings: Settings, place: Place, address: str) -> None:
     """Entry point of the spawned process."""
-    frostline.install(role="EngineCore", rank=0)
-    frostline.set_title()
-    alive = Lifeline(ENGINE_GRACE)
-    context: zmq.Context[Any] = zmq.Context()
-    socket = open_socket(context, address, bind=False)
-    workers = Workers(settings, context, alive)
-    try:
-        workers.start()
-        _serve(Engine(settings, workers, alive), socket, alive)
-    except Ended:
-        if alive.orphaned:
-            remove_folder(settings.sockets)
-    finally:
-        workers.stop()
-        socket.close()
-        context.term()
-        frostline.shutdown(collect=False)  # the process ends: nothing is left to collect for
+    EngineProcess(settings, place, address).run()

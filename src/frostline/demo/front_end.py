@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import socket
@@ -11,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from types import FrameType
 
@@ -19,8 +21,9 @@ import uvicorn
 import zmq.asyncio
 
 import frostline
-from frostline.demo import engine, heap
+from frostline.demo import disaggregated, engine, heap
 from frostline.demo.app import build_app
+from frostline.demo.collector import MERGES, Chunk
 from frostline.demo.launch import (
     ENGINE_GRACE,
     Settings,
@@ -30,6 +33,7 @@ from frostline.demo.launch import (
     spawn,
     stop,
 )
+from frostline.demo.names import ENGINE, Place, child_name, engine_rank, log_names, places
 from frostline.demo.protocol import (
     Abort,
     FromEngine,
@@ -39,68 +43,95 @@ from frostline.demo.protocol import (
     Sampled,
     Sampling,
     Submit,
-    Tokens,
 )
+from frostline.demo.tokenizer import decode
+from frostline.demo.tokens import Tokens, from_json
+
+_log = logging.getLogger(__name__)
 
 
 class Stream:
-    """The outputs of one request as they arrive."""
+    """What one request is answered, as it arrives."""
 
-    def __init__(self, client: EngineClient, number: int) -> None:
+    def __init__(self, client: EngineClient, number: int, engine: int, merge: str) -> None:
         self.number = number
+        self.engine = engine  # the number of the one that has the request
         self._client = client
-        self._queue: asyncio.Queue[Output | None] = asyncio.Queue()
+        self._waits = MERGES[merge]()
         self._samples: list[Sampled] = []
         self._finished = False
 
     def put(self, output: Output | None) -> None:
         """The next output; None when there will be no more."""
-        self._queue.put_nowait(output)
+        if output is None:
+            self._waits.end()
+            return
+        sampled = output.sampled
+        self._waits.put(
+            {
+                "ids": from_json([sampled.token]),
+                "text": decode(sampled.token),
+                "samples": [sampled],
+                "finish": output.finish,
+                "cached": output.cached,
+            }
+        )
 
     def __aiter__(self) -> Stream:
         return self
 
-    async def __anext__(self) -> Output:
-        output = None if self._finished else await self._queue.get()
-        if output is None:
+    async def __anext__(self) -> Chunk:
+        chunk = None if self._finished else await self._waits.get()
+        if chunk is None:
             self._finished = True
             raise StopAsyncIteration
-        self._samples.append(output.sampled)
-        self._finished = output.finish is not None
-        return output
+        self._samples.extend(chunk["samples"])
+        self._finished = chunk["finish"] is not None
+        return chunk
 
     def close(self) -> None:
         """The request is over: by its last token, or since the client has left."""
-        self._client.forget(self.number, self._samples, aborted=not self._finished)
+        self._client.forget(self, self._samples, aborted=not self._finished)
 
 
 class EngineClient:
-    """The front end's view of the engine core. Lives in the event loop."""
+    """The front end's view of the engine cores. Lives in the event loop.
 
-    def __init__(self, line: zmq.asyncio.Socket, settings: Settings) -> None:
+    Args:
+        lines: one to each engine, in the order of `names.places`.
+    """
+
+    def __init__(self, lines: list[zmq.asyncio.Socket], settings: Settings) -> None:
         self.status = "starting"  # then "ready", then "stopping" or "failed"
         self.processes: list[ProcessReady] = []
-        self._line = line
+        self.names: list[str] = []
+        self._lines = lines
         self._settings = settings
         self._hold_ns = int(settings.hold * 1e9)
         self._encode = msgspec.msgpack.Encoder().encode
         self._streams: dict[int, Stream] = {}
+        self._open = [0] * settings.data_parallel  # requests that each of those has that take them
         self._numbers = 0
+        self._ready: dict[int, Ready] = {}
         # What was answered is kept until it has been written to the usage log, in bulk.
         self._answered: deque[tuple[int, list[Sampled]]] = deque()
         self._next_sweep = 0
 
     def submit(self, prompt: Tokens, limit: int, sampling: Sampling) -> Stream:
+        """Gives the request to the engine that has the fewest."""
         self._numbers += 1
-        stream = self._streams[self._numbers] = Stream(self, self._numbers)
-        self._send(Submit(self._numbers, prompt.tobytes(), limit, sampling))
+        engine = self._open.index(min(self._open))
+        self._open[engine] += 1
+        stream = self._streams[self._numbers] = Stream(self, self._numbers, engine, self._settings.merge)
+        self._send(engine, Submit(self._numbers, prompt.tobytes(), limit, sampling))
         return stream
 
-    def forget(self, number: int, samples: list[Sampled], *, aborted: bool) -> None:
-        if self._streams.pop(number, None) is None:
+    def forget(self, stream: Stream, samples: list[Sampled], *, aborted: bool) -> None:
+        if self._streams.pop(stream.number, None) is None:
             return
+        self._open[stream.engine] -= 1
         if aborted and self.status == "ready":
-            self._send(Abort(number))
+            self._send(stream.engine, Abort(stream.number))
         now = time.monotonic_ns()
         self._answered.append((now, samples))
         if now >= self._next_sweep:
@@ -108,33 +139,43 @@ class EngineClient:
             while self._answered and self._answered[0][0] < now - self._hold_ns:
                 self._answered.popleft()
 
-    def _send(self, message: Submit | Abort) -> None:
+    def _send(self, engine: int, message: Submit | Abort) -> None:
         # Never waits: the line has no limit, so the future is done when send() returns.
-        self._line.send(self._encode(message))
+        self._lines[engine].send(self._encode(message))
 
     async def run(self) -> None:
-        """Take in what the engine says, for as long as this process lives."""
+        """Take in what the engines say, for as long as this process lives."""
+        await asyncio.gather(*(self._listen(number) for number in range(len(self._lines))))
+
+    async def _listen(self, engine: int) -> None:
         decoder: msgspec.msgpack.Decoder[FromEngine] = msgspec.msgpack.Decoder(FromEngine)
         while True:
-            message = decoder.decode(await self._line.recv())
+            message = decoder.decode(await self._lines[engine].recv())
             if isinstance(message, Ready):
-                self._ready(message)
+                self._ready[engine] = message
+                if len(self._ready) == len(self._lines):
+                    self._startup_complete()
                 continue
             for output in message.items:
                 stream = self._streams.get(output.sampled.sequence)
                 if stream is not None:
                     stream.put(output)
 
-    def _ready(self, message: Ready) -> None:
+    def _startup_complete(self) -> None:
+        """Every engine is READY, and this process is the last."""
         remove_folder(self._settings.sockets)  # all are connected
         # No request has been admitted yet, so nothing in flight can become permanent (A8).
         tracked = heap.tracked()
         frozen = frostline.startup_complete()
-        self.processes = [ProcessReady("APIServer", 0, os.getpid(), tracked, frozen), *message.processes]
+        self.processes = [ProcessReady("APIServer", 0, os.getpid(), tracked, frozen)]
+        self.names = [frostline.process_name()]
+        for _, ready in sorted(self._ready.items()):
+            self.processes += ready.processes
+            self.names += ready.names
         self.status = "ready"
-        for one in self.processes:
+        for name, one in zip(self.names, self.processes, strict=True):
             held = "not frozen" if one.frozen is None else f"{one.frozen:,} frozen"
-            print(f"{one.role} {one.rank} (pid {one.pid}): {one.tracked:,} tracked, {held}", flush=True)
+            print(f"{name}: {one.tracked:,} tracked, {held}", flush=True)
 
     def end(self, status: str) -> None:
         """No more outputs will come: let every request end."""
@@ -153,11 +194,13 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-async def _serve(client: EngineClient, listener: socket.socket, engine_sentinel: int, tethered: bool) -> bool:
-    """Serve until told to stop; False when the engine died."""
+async def _serve(
+    client: EngineClient, listener: socket.socket, engines: list[SpawnProcess], tethered: bool
+) -> bool:
+    """Serve until told to stop; False when an engine died."""
     loop = asyncio.get_running_loop()
     config = uvicorn.Config(
-        build_app(client), log_level="warning", access_log=False, lifespan="off",
+        build_app(client), log_config=None, log_level="warning", access_log=False, lifespan="off",
         timeout_graceful_shutdown=3,
     )  # fmt: skip
     server = _Server(config)
@@ -167,10 +210,20 @@ async def _serve(client: EngineClient, listener: socket.socket, engine_sentinel:
         server.should_exit = True
         client.end("stopping")
 
-    def engine_ended() -> None:
-        loop.remove_reader(engine_sentinel)
+    def engine_ended(child: SpawnProcess) -> None:
+        loop.remove_reader(child.sentinel)
+        if client.status in ("starting", "ready"):  # else it ends since we do, or another did
+            child.join()
+            _log.error("%s ended with %s, so the server ends", child.name, child.exitcode)
         server.should_exit = True
         client.end("failed")
+
+    def messages_ended(task: asyncio.Task[None]) -> None:
+        problem = None if task.cancelled() else task.exception()
+        if problem is not None:  # a chunk that is refused is no reason to let every client wait for ever
+            _log.error("what an engine said was refused, so the server ends", exc_info=problem)
+            server.should_exit = True
+            client.end("failed")
 
     def tether_cut() -> None:
         if not os.read(0, 4096):
@@ -179,17 +232,29 @@ async def _serve(client: EngineClient, listener: socket.socket, engine_sentinel:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ask_to_stop)
-    loop.add_reader(engine_sentinel, engine_ended)
+    for child in engines:
+        loop.add_reader(child.sentinel, engine_ended, child)
     if tethered:
         loop.add_reader(0, tether_cut)
     messages = asyncio.create_task(client.run())
+    messages.add_done_callback(messages_ended)
     try:
         await server.serve(sockets=[listener])
     finally:
         messages.cancel()
-        loop.remove_reader(engine_sentinel)
+        for child in engines:
+            loop.remove_reader(child.sentinel)
         loop.remove_reader(0)
     return client.status != "failed"
+
+
+def _start(settings: Settings, place: Place, address: str) -> SpawnProcess:
+    name = child_name(ENGINE, engine_rank(settings, place))
+    if place.kind == "prefill":
+        return spawn(disaggregated.prefill, name, settings, place, address)
+    if place.kind == "decode":
+        return spawn(disaggregated.decode, name, settings, place, address)
+    return spawn(engine.main, name, settings, place, address)
 
 
 def serve(
@@ -211,23 +276,26 @@ def serve(
     """
     frostline.install(role="APIServer")
     frostline.set_title()
+    log_names()
     signal.signal(signal.SIGTERM, _interrupted)
-    child = None
+    engines: list[SpawnProcess] = []
     folder = settings.sockets or sockets_folder()
     try:
         settings = replace(settings, sockets=folder)
         listener = socket.create_server((host, port))
         url = f"http://{host}:{listener.getsockname()[1]}"
         context = zmq.asyncio.Context()
-        address = f"ipc://{folder}/engine"
-        line = open_socket(context, address, bind=True)
-        child = spawn(engine.main, "EngineCore", settings, address)
+        lines = []
+        for place in places(settings):
+            address = f"ipc://{folder}/{place.socket}"
+            lines.append(open_socket(context, address, bind=True))
+            engines.append(_start(settings, place, address))
         print(f"{url} is starting (a stand-in for an LLM server: its model is random numbers)", flush=True)
         if announce is not None:
             _write(announce, url)
         ballast = heap.fill("APIServer", settings.scale)
-        client = EngineClient(line, settings)
-        fine = asyncio.run(_serve(client, listener, child.sentinel, tethered))
+        client = EngineClient(lines, settings)
+        fine = asyncio.run(_serve(client, listener, engines, tethered))
         del ballast
         return 0 if fine else 1
     except KeyboardInterrupt:
@@ -235,8 +303,7 @@ def serve(
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        if child is not None:
-            stop([child], ENGINE_GRACE)
+        stop(engines, ENGINE_GRACE)
         remove_folder(folder)
         frostline.shutdown(collect=False)  # the process ends: nothing is left to collect for
 

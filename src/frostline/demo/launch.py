@@ -42,7 +42,11 @@ class Settings:
     """What every process of the server needs to know."""
 
     scale: float = 1.0
-    workers: int = 1
+    workers: int = 1  # tensor-parallel ranks of each engine
+    data_parallel: int = 1  # engines in lock-step; of each kind, where prefill and decode are apart
+    disaggregated: bool = False  # prefill and decode apart
+    merge: str = "off"  # how chunks that wait for a slow reader are merged: see `collector`
+    events: str = ""  # address at which the prefix cache's events are published
     seed: int = 0
     step_ms: float = 5.0  # what a step takes at least, as if on an accelerator
     hold: float = 2.0  # seconds for which finished requests are kept

@@ -55,6 +55,25 @@ class KeyValueCache:
         self.keys = np.concatenate([self.keys, more], axis=1)
         self.values = np.concatenate([self.values, more], axis=1)
 
+    def read(self, blocks: Integers, end: int) -> tuple[bytes, bytes]:
+        """Keys and values of a sequence's positions 0 to ``end``: float64, (layers, end, head)."""
+        slots = slots_of(blocks, end)
+        return self.keys[:, slots].tobytes(), self.values[:, slots].tobytes()
+
+    def write(self, blocks: Integers, start: int, end: int, keys: bytes, values: bytes) -> None:
+        """What `read` gave elsewhere, from position ``start`` on; before it the blocks may be shared."""
+        self.reserve(1 + int(blocks.max()))
+        slots = slots_of(blocks, end)[start:]
+        shape = LAYERS, end, HEAD
+        self.keys[:, slots] = np.frombuffer(keys).reshape(shape)[:, start:]
+        self.values[:, slots] = np.frombuffer(values).reshape(shape)[:, start:]
+
+
+def slots_of(blocks: Integers, end: int) -> Integers:
+    """Where the cache holds the positions 0 to ``end`` of a sequence."""
+    slots = blocks[:, None] * BLOCK_TOKENS + np.arange(BLOCK_TOKENS)
+    return slots.reshape(-1)[:end]
+
 
 class Transformer:
     """Two layers, four heads that share one key and value (multi-query attention)."""
@@ -80,7 +99,7 @@ class Transformer:
     def forward(self, batch: list[Rows]) -> Floats:
         """Logits after the last token of each sequence, one row each."""
         self.cache.reserve(1 + max(int(rows.blocks.max()) for rows in batch))
-        contexts = [self._slots(rows) for rows in batch]
+        contexts = [slots_of(rows.blocks, rows.end) for rows in batch]
         written = np.concatenate([slots[rows.start :] for slots, rows in zip(contexts, batch, strict=True)])
         edges = np.cumsum([0] + [len(rows.tokens) for rows in batch])
         positions = np.concatenate([np.arange(rows.start, rows.end) for rows in batch])
@@ -101,12 +120,6 @@ class Transformer:
         logits = _normal(x[edges[1:] - 1]) @ self.unembedding
         logits[:, :BYTES] = -np.inf  # only syllables are ever produced
         return np.round(logits, 6)
-
-    @staticmethod
-    def _slots(rows: Rows) -> Integers:
-        """Where the cache holds each position of the sequence so far."""
-        slots = rows.blocks[:, None] * BLOCK_TOKENS + np.arange(BLOCK_TOKENS)
-        return slots.reshape(-1)[: rows.end]
 
     def _attend(self, layer: int, query: Floats, context: Integers) -> Floats:
         rows, length = len(query), len(context)

@@ -1,28 +1,21 @@
 """What the processes say to each other: msgspec structs, packed, over ZeroMQ.
 
-    front end  -- Submit, Abort -->  engine core  -- Step, StartupComplete, Stop -->  worker
-    front end  <-- Ready, Outputs -- engine core  <-- Loaded, StartupDone, Sampled --  worker
+    front end  -- Submit, Abort -->  engine core  -- Step, Fetch, StartupComplete, Stop -->  worker
+    front end  <-- Ready, Outputs -- engine core  <-- Loaded, StepDone, Fetched, StartupDone --  worker
 
-Token ids travel and are kept as the bytes of an array: one object that the
-collector need not walk, where a list would be one that it must (requirement A12).
+    prefill  -- Transfer, Abort -->  decode          (where the two are apart)
+    prefill  <-- Loaded, Taken -- decode
+    rank 0  -- Come, Go -->  other ranks             (data-parallel engines in lock-step)
+    rank 0  <-- Arrived --  other ranks
+
+Token ids travel as the bytes of an array and are kept as the array: see ``tokens``.
 """
 
 from __future__ import annotations
 
-from array import array
 from typing import TypeAlias
 
 import msgspec
-
-#: Tokens in memory are ``array("i")`` everywhere; only the JSON edge converts.
-Tokens: TypeAlias = "array[int]"
-
-
-def tokens_of(packed: bytes) -> Tokens:
-    """The tokens that ``Tokens.tobytes()`` packed."""
-    tokens = array("i")
-    tokens.frombytes(packed)
-    return tokens
 
 
 class Sampling(msgspec.Struct, array_like=True):
@@ -66,14 +59,17 @@ class ProcessReady(msgspec.Struct, array_like=True):
     """One process at the end of its start-up."""
 
     role: str
-    rank: int
+    rank: int | str  # one number, or a text where one number does not tell
     pid: int
     tracked: int  # objects the collector would walk, before any freeze
     frozen: int | None  # what ``frostline.startup_complete()`` returned
 
 
 class Ready(msgspec.Struct, array_like=True, tag=2):
+    """An engine core and its workers have ended their start-up and frozen."""
+
     processes: list[ProcessReady]
+    names: list[str]  # of the same, as each process itself says it (A7)
 
 
 class Output(msgspec.Struct, array_like=True):
@@ -97,6 +93,7 @@ class StartupComplete(msgspec.Struct, array_like=True, tag=5):
 
 class StartupDone(msgspec.Struct, array_like=True, tag=6):
     process: ProcessReady
+    name: str
 
 
 class Piece(msgspec.Struct, array_like=True):
@@ -109,9 +106,20 @@ class Piece(msgspec.Struct, array_like=True):
     sampling: Sampling | None  # None: more of the prompt is to come
 
 
+class Fill(msgspec.Struct, array_like=True):
+    """Keys and values that were computed elsewhere: write them instead of computing them."""
+
+    blocks: bytes  # array("q"): the sequence's block table
+    start: int  # positions before it are in this cache already
+    end: int  # keys and values are those of the positions 0 to end
+    keys: bytes
+    values: bytes
+
+
 class Step(msgspec.Struct, array_like=True, tag=7):
-    pieces: list[Piece]
+    pieces: list[Piece]  # none: a rank without work takes part in the step all the same
     released: list[int]  # sequences whose history the worker may drop
+    fills: list[Fill] = []  # done before the pieces
 
 
 class StepDone(msgspec.Struct, array_like=True, tag=8):
@@ -122,7 +130,56 @@ class Stop(msgspec.Struct, array_like=True, tag=9):
     """End, thaw, leave."""
 
 
+class Fetch(msgspec.Struct, array_like=True, tag=10):
+    """Asks for the keys and values of a sequence, to be continued elsewhere."""
+
+    blocks: bytes  # array("q"): the sequence's block table
+    end: int
+
+
+class Fetched(msgspec.Struct, array_like=True, tag=11):
+    keys: bytes  # float64, (layers, end, head)
+    values: bytes
+
+
+# --- prefill and decode -------------------------------------------------------------
+class Transfer(msgspec.Struct, array_like=True, tag=12):
+    """A prompt that was computed, and the first token of its answer."""
+
+    submit: Submit
+    first: Sampled
+    cached: int
+    keys: bytes
+    values: bytes
+
+
+class Taken(msgspec.Struct, array_like=True, tag=13):
+    """The decode side has answered the transfer of the warm-up to its end."""
+
+
+# --- data-parallel ranks ------------------------------------------------------------
+class Come(msgspec.Struct, array_like=True, tag=14):
+    """A round begins: also a rank without work takes part."""
+
+    round: int
+
+
+class Arrived(msgspec.Struct, array_like=True, tag=15):
+    round: int
+    busy: bool
+
+
+class Go(msgspec.Struct, array_like=True, tag=16):
+    """All have arrived."""
+
+    round: int
+    busy: bool  # whether any of them has work: then all do a step
+
+
 ToEngine: TypeAlias = Submit | Abort
 FromEngine: TypeAlias = Ready | Outputs
-ToWorker: TypeAlias = StartupComplete | Step | Stop
-FromWorker: TypeAlias = Loaded | StartupDone | StepDone
+ToWorker: TypeAlias = StartupComplete | Step | Fetch | Stop
+FromWorker: TypeAlias = Loaded | StartupDone | StepDone | Fetched
+ToDecode: TypeAlias = Transfer | Abort
+FromDecode: TypeAlias = Loaded | Taken
+ToRank: TypeAlias = Come | Go

@@ -12,7 +12,8 @@ from array import array
 from collections import deque
 
 from frostline.demo.blocks import BLOCK_TOKENS, Block, BlockPool, block_key
-from frostline.demo.protocol import Output, Piece, Sampled, Submit, tokens_of
+from frostline.demo.protocol import Fill, Output, Piece, Sampled, Submit, Transfer
+from frostline.demo.tokens import tokens_of
 
 MOST_SEQUENCES = 32
 MOST_TOKENS = 512
@@ -21,7 +22,7 @@ MOST_TOKENS = 512
 class Sequence:
     """One request while the engine knows it."""
 
-    __slots__ = ("blocks", "cached", "computed", "key", "named", "samples", "submit", "tokens")
+    __slots__ = ("blocks", "cached", "computed", "handed", "key", "named", "samples", "submit", "tokens")
 
     def __init__(self, submit: Submit) -> None:
         self.submit = submit
@@ -32,11 +33,16 @@ class Sequence:
         self.named = 0  # blocks given to the prefix cache so far
         self.key = 0  # of the last of those
         self.samples: list[Sampled] = []
+        self.handed: Transfer | None = None  # computed elsewhere, and not yet in this cache
 
     @property
     def length(self) -> int:
         """Tokens when finished."""
         return len(tokens_of(self.submit.prompt)) + self.submit.limit
+
+    def table(self) -> bytes:
+        """Its block table, as it travels."""
+        return array("q", [block.number for block in self.blocks]).tobytes()
 
 
 class Scheduler:
@@ -47,6 +53,7 @@ class Scheduler:
         self.waiting: deque[Sequence] = deque()
         self.running: dict[int, Sequence] = {}
         self.finished: list[Sequence] = []  # since the engine last took them
+        self.fills: list[Fill] = []  # for the next step: keys and values that came from elsewhere
 
     @property
     def busy(self) -> bool:
@@ -55,8 +62,17 @@ class Scheduler:
     def add(self, submit: Submit) -> None:
         self.waiting.append(Sequence(submit))
 
+    def take_over(self, transfer: Transfer) -> None:
+        """Go on with a request whose prompt another engine has computed."""
+        sequence = Sequence(transfer.submit)
+        sequence.tokens.append(transfer.first.token)
+        sequence.samples.append(transfer.first)
+        sequence.cached = transfer.cached
+        sequence.handed = transfer
+        self.waiting.append(sequence)
+
     def abort(self, request: int) -> None:
-        """The client left."""
+        """The client left, or another engine goes on with it."""
         self.waiting = deque(one for one in self.waiting if one.submit.request != request)
         if request in self.running:
             self._finish(self.running[request])
@@ -80,11 +96,23 @@ class Scheduler:
             self.pool.release(found)
             return False
         sequence.blocks = found + self.pool.allocate(missing)
-        sequence.computed = sequence.cached = len(found) * BLOCK_TOKENS
+        sequence.computed = len(found) * BLOCK_TOKENS
         sequence.named = len(found)
         sequence.key = (found[-1].key or 0) if found else 0
+        if sequence.handed is None:
+            sequence.cached = sequence.computed
+        else:
+            self._fill(sequence, sequence.handed)
         self.running[sequence.submit.request] = sequence
         return True
+
+    def _fill(self, sequence: Sequence, handed: Transfer) -> None:
+        """All but the token sampled last is filled in, as far as this cache does not have it already."""
+        end = len(sequence.tokens) - 1
+        self.fills.append(Fill(sequence.table(), sequence.computed, end, handed.keys, handed.values))
+        sequence.computed = end
+        sequence.handed = None
+        self._name_full_blocks(sequence)  # fills come before pieces, so the next one may share them at once
 
     @staticmethod
     def _take(sequence: Sequence, budget: int, pieces: list[Piece]) -> int:
@@ -93,9 +121,8 @@ class Scheduler:
         if not tokens:
             return budget
         ends = start + len(tokens) == len(sequence.tokens)
-        table = array("q", [block.number for block in sequence.blocks])
         sampling = sequence.submit.sampling if ends else None
-        pieces.append(Piece(sequence.submit.request, start, tokens.tobytes(), table.tobytes(), sampling))
+        pieces.append(Piece(sequence.submit.request, start, tokens.tobytes(), sequence.table(), sampling))
         return budget - len(tokens)
 
     def update(self, pieces: list[Piece], sampled: list[Sampled]) -> list[Output]:
@@ -121,8 +148,9 @@ class Scheduler:
     def _name_full_blocks(self, sequence: Sequence) -> None:
         while (sequence.named + 1) * BLOCK_TOKENS <= sequence.computed:
             first = sequence.named * BLOCK_TOKENS
-            sequence.key = block_key(sequence.key, sequence.tokens[first : first + BLOCK_TOKENS])
-            self.pool.remember(sequence.blocks[sequence.named], sequence.key)
+            tokens = sequence.tokens[first : first + BLOCK_TOKENS]
+            parent, sequence.key = sequence.key, block_key(sequence.key, tokens)
+            self.pool.remember(sequence.blocks[sequence.named], sequence.key, parent, tokens)
             sequence.named += 1
 
     def _finish(self, sequence: Sequence) -> None:

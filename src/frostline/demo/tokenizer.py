@@ -6,10 +6,9 @@ tokens above them, which stand for syllables, so that what streams is readable.
 
 from __future__ import annotations
 
-from array import array
 from itertools import product
 
-from frostline.demo.protocol import Tokens
+from frostline.demo.tokens import Tokens, from_json
 
 BYTES = 256
 VOCABULARY = 512
@@ -45,7 +44,7 @@ SYLLABLE_BYTES = tuple(tuple(text.encode()) for text in SYLLABLES)
 
 
 def encode(text: str) -> Tokens:
-    return array("i", list(text.encode()))
+    return from_json(list(text.encode()))
 
 
 def decode(token: int) -> str:

@@ -13,8 +13,11 @@ import zmq
 import frostline
 from frostline.demo import heap
 from frostline.demo.launch import WORKER_GRACE, Ended, Lifeline, Settings, open_socket, remove_folder, tell
-from frostline.demo.model import Rows, Transformer, choose
+from frostline.demo.model import Integers, Rows, Transformer, choose
+from frostline.demo.names import WORKER, Place, log_names, worker_rank
 from frostline.demo.protocol import (
+    Fetch,
+    Fetched,
     FromWorker,
     Loaded,
     ProcessReady,
@@ -31,7 +34,7 @@ from frostline.demo.protocol import (
 class Worker:
     """Answers the engine's messages, one reply each."""
 
-    def __init__(self, settings: Settings, rank: int, alive: Lifeline) -> None:
+    def __init__(self, settings: Settings, rank: int | str, alive: Lifeline) -> None:
         self.rank = rank
         self.step_seconds = settings.step_ms / 1e3
         self.model = Transformer(settings.seed)
@@ -45,24 +48,29 @@ class Worker:
         if isinstance(message, Step):
             with frostline.span("execute model"):
                 return self.step(message)
+        if isinstance(message, Fetch):
+            return Fetched(*self.model.cache.read(_table(message.blocks), message.end))
         assert isinstance(message, StartupComplete)
         tracked = heap.tracked()
         frozen = frostline.startup_complete()
-        return StartupDone(ProcessReady("Worker", self.rank, os.getpid(), tracked, frozen))
+        process = ProcessReady(WORKER, self.rank, os.getpid(), tracked, frozen)
+        return StartupDone(process, frostline.process_name())
 
     def step(self, step: Step) -> StepDone:
         for sequence in step.released:
             self.history.pop(sequence, None)
+        for fill in step.fills:
+            self.model.cache.write(_table(fill.blocks), fill.start, fill.end, fill.keys, fill.values)
         batch = [
             Rows(
                 np.frombuffer(piece.tokens, np.intc).astype(np.int64),
                 piece.start,
-                np.frombuffer(piece.blocks, np.int64),
+                _table(piece.blocks),
             )
             for piece in step.pieces
         ]
         begun = time.monotonic()
-        logits = self.model.forward(batch)
+        logits = self.model.forward(batch) if batch else ()  # empty: for the other ranks' sake
         # The accelerator that is not there: the processor waits for it, idle, as it would.
         time.sleep(max(0.0, begun + self.step_seconds - time.monotonic()))
         chosen = []
@@ -74,10 +82,16 @@ class Worker:
         return StepDone(chosen)
 
 
-def main(settings: Settings, rank: int, address: str) -> None:
+def _table(packed: bytes) -> Integers:
+    return np.frombuffer(packed, np.int64)
+
+
+def main(settings: Settings, place: Place, tp: int, address: str) -> None:
     """Entry point of the spawned process."""
-    frostline.install(role="Worker", rank=rank)
+    rank = worker_rank(settings, place, tp)
+    frostline.install(role=WORKER, rank=rank)
     frostline.set_title()
+    log_names()
     alive = Lifeline(WORKER_GRACE)
     context: zmq.Context[Any] = zmq.Context()
     engine = open_socket(context, address, bind=False)
