@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import math
+import re
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,9 +83,15 @@ def test_a_trace_is_sent_as_it_stands(tmp_path: Path) -> None:
     path.write_text('3.5\n1.0\n{"timestamp": 2.25}\n')
     (rung,) = from_trace(path)
     assert rung.offsets.tolist() == [0, 1_250_000_000, 2_500_000_000]
-    path.write_text("one\n")
-    with pytest.raises(FrostlineError, match="is no trace"):
-        from_trace(path)
+    # Three requests with two gaps of 1.25 s between them, and one behind them.
+    assert (rung.stop, rung.rate) == (3_750_000_000, 0.8)
+    for text in ("one\n", "1\nnan\n", "inf\n", '{"time": 1}\n'):
+        path.write_text(text)
+        with pytest.raises(FrostlineError, match="is no trace"):
+            from_trace(path)
+    path.write_text("7\n")
+    (rung,) = from_trace(path)
+    assert (rung.offsets.tolist(), rung.stop, rung.rate) == ([0], NS, 1)
 
 
 def test_answers_are_counted_from_the_plan(tmp_path: Path, url: str) -> None:
@@ -98,7 +108,7 @@ def test_answers_are_counted_from_the_plan(tmp_path: Path, url: str) -> None:
 )
 def test_failures_count_at_their_deadline(tmp_path: Path, url: str, path: str, word: str) -> None:
     rung, rows = load(tmp_path, f"{url}{path}", "--rate", "20", "--even", "--deadline", "0.5")
-    assert rung["failures"] == {word: 20} and rung["achieved"] == 0
+    assert rung["failures"] == {word: 20} and rung["achieved"] == rung["answered"] == 0
     assert rung["response"]["p50"] >= 500  # type: ignore[index]
     assert {row["status"] for row in rows} == {word}
 
@@ -115,6 +125,19 @@ def test_streams_count_text_only(tmp_path: Path, url: str, api: str) -> None:
     for row in rows:
         assert row["tokens"] == 3 and len(row["gaps"]) == 2  # type: ignore[arg-type]
         assert row["first"] + sum(row["gaps"]) <= row["last"]  # type: ignore[operator, arg-type]
+
+
+def test_times_of_a_stream_are_those_of_its_events(tmp_path: Path, url: str) -> None:
+    rung, rows = load(tmp_path, url, "--api", "chat", "--rate", "20", "--even")
+    measured: list[Any] = [row for row in rows if row.get("measured", True)]
+    first = sorted(row["first"] - row["intended"] for row in measured)
+    between = sorted((row["last"] - row["first"]) / 2 for row in measured)  # three tokens
+    gaps = sorted(gap for row in measured for gap in row["gaps"])
+    for name, values in (("ttft", first), ("tpot", between), ("itl", gaps)):
+        told: Any = rung[name]
+        for q in (0.5, 0.99, 1.0):
+            exact = values[math.ceil(q * len(values)) - 1] / 1e6
+            assert told["max" if q == 1.0 else f"p{100 * q:g}"] == pytest.approx(exact, abs=0.001)
 
 
 def test_a_usage_count_is_believed_and_a_broken_stream_is_a_failure(tmp_path: Path, url: str) -> None:
@@ -137,6 +160,7 @@ def test_a_usage_count_is_believed_and_a_broken_stream_is_a_failure(tmp_path: Pa
         (("http://127.0.0.1:99999/", "--rate", "1"), "load-url"),
         (("http://127.0.0.1:9/", "--rate", "1", "-o", "no folder/x"), "load-unwritable"),
         (("http://127.0.0.1:9/", "--rate", "1", "--hdr", "no folder/x"), "load-unwritable"),
+        (("http://127.0.0.1:9/", "--rate", "1", "--csv", "no folder/x"), "load-unwritable"),
     ],
 )
 def test_nonsense_is_refused_with_what_to_do(tmp_path: Path, arguments: tuple[str, ...], slug: str) -> None:
@@ -159,6 +183,69 @@ def shown(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
         text=True,
         cwd=tmp_path,
     )
+
+
+COLUMNS = ("rung", "measured", "intended", "sent", "first", "last", "deadline", "status", "tokens", "gaps")
+
+
+def of_csv(path: Path) -> list[dict[str, Any]]:
+    """The rows of the table as our own format has them, with every key."""
+    with path.open(newline="") as file:
+        lines = csv.DictReader(file)
+        rows = list(lines)
+    assert tuple(lines.fieldnames or ()) == COLUMNS
+    found = []
+    for row in rows:
+        status, gaps = row.pop("status"), [int(gap) for gap in row.pop("gaps").split()]
+        numbers = {name: int(cell) if cell else None for name, cell in row.items()}
+        found.append(numbers | {"measured": row["measured"] == "1", "status": status, "gaps": gaps or None})
+    return found
+
+
+def test_a_trace_is_sent_and_all_files_say_the_same_of_it(tmp_path: Path, url: str) -> None:
+    times = [0, 100, 300, 310, 311, 600]  # ms
+    (tmp_path / "trace").write_text("".join(f"{time / 1e3}\n" for time in times))
+    parquet = pytest.importorskip("pyarrow.parquet") if sys.version_info < (3, 15) else None
+    files = ["-o", "out.jsonl", "--csv", "out.csv", "--hdr", "out.hgrm"]
+    files += ["--parquet", "out.parquet"] if parquet else []
+    process = shown(tmp_path, url, "--api", "chat", "--trace", "trace", *files)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode in (0, 1) and "Ceiling" not in output, errors
+    header, *rows = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
+    assert [row["intended"] - header["begun"][0] for row in rows] == [time * 1_000_000 for time in times]
+    assert all(row["tokens"] == 3 and len(row["gaps"]) == 2 for row in rows)
+    expected = [
+        {"rung": 0, "measured": True, "deadline": row["intended"] + header["deadline"], **row} for row in rows
+    ]
+    assert of_csv(tmp_path / "out.csv") == expected
+    if parquet:
+        table = parquet.read_table(tmp_path / "out.parquet")
+        assert table.to_pylist() == expected and tuple(table.column_names) == COLUMNS
+        assert json.loads(table.schema.metadata[b"frostline.requests"]) == header
+    assert re.search(r"TotalCount +=  +6.000", (tmp_path / "out.hgrm").read_text())
+    assert (tmp_path / "out.hlog").read_text().count("HISTF") == 1
+
+
+def test_failures_are_in_the_tables_too(tmp_path: Path, url: str) -> None:
+    table = tmp_path / "table.csv"
+    load(tmp_path, f"{url}/never", "--rate", "20", "--even", "--deadline", "0.3", "--csv", str(table))
+    rows = of_csv(table)
+    assert len(rows) == 24 and {row["status"] for row in rows} == {"timeout"}
+    assert {row[name] for row in rows for name in ("last", "first", "tokens", "gaps")} == {None}
+    assert [row["measured"] for row in rows] == [False] * 4 + [True] * 20
+    assert all(row["deadline"] == row["intended"] + 300_000_000 for row in rows)
+
+
+def test_parquet_names_its_extra_before_anything_is_sent(tmp_path: Path) -> None:
+    program = "import sys; sys.modules['pyarrow'] = None; from frostline.commands.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "load", "http://127.0.0.1:9/", "--rate", "1", "--parquet", "x"],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 1 and "[missing-extra]" in done.stderr and not (tmp_path / "x").exists()
 
 
 def test_a_run_without_an_answer_says_so(tmp_path: Path) -> None:
@@ -184,9 +271,12 @@ def test_an_interrupted_run_is_one_of_the_time_that_it_had(tmp_path: Path) -> No
             while one.recv(65_536):  # until the client, which has read it all, closes
                 pass
             one.close()
+        under_way, _ = server.accept()
+        under_way.recv(65_536)
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=60)
     assert "Interrupted after" in output and "of 600.0 s" in output, errors
+    assert "counted as long as they had lasted" in output
     # The five answers of the second or so that there was, not of the ten minutes that were planned.
-    achieved = float(output.partition("late p99\n")[2].split()[1])
+    achieved = float(output.partition("late p99\n")[2].split()[2])
     assert achieved > 0.1

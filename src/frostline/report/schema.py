@@ -11,8 +11,8 @@ from typing import Literal
 from frostline.format.host import PROCESS_FIELDS
 
 #: ``instant`` is ns since the session's first record, ``length`` ns: both are given in two units.
-#: A ``share`` is a part of one.
-Kind = Literal["text", "int", "flag", "share", "instant", "length"]
+#: A ``share`` is a part of one; ``ints`` are several numbers in one cell.
+Kind = Literal["text", "int", "ints", "flag", "share", "instant", "length"]
 
 
 @dataclass(frozen=True)

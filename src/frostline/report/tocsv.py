@@ -14,6 +14,7 @@ from frostline.report.tables import Coded, Known, Rows, Values, tables
 _SHOWN: dict[Kind, Callable[[object], str]] = {
     "text": str,
     "int": str,
+    "ints": lambda values: " ".join(map(str, values)),  # type: ignore[call-overload]
     "flag": lambda value: str(int(bool(value))),
     "share": lambda value: f"{value:.6f}",
     # Nine digits of a second, six of a millisecond: whole ns.
@@ -32,7 +33,9 @@ def write_csv(analysis: Analysis, folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         written = [folder / "README.md"]
         written[0].write_text(readme("csv"), encoding="utf-8")
-        written += [_write(rows, folder) for rows in tables(analysis)]
+        for rows in tables(analysis):
+            written.append(folder / f"{rows.file}.csv")
+            write_rows(rows, written[-1])
     except OSError as error:
         raise FrostlineError(
             "csv-unwritable",
@@ -42,15 +45,14 @@ def write_csv(analysis: Analysis, folder: Path) -> list[Path]:
     return written
 
 
-def _write(rows: Rows, folder: Path) -> Path:
-    path = folder / f"{rows.file}.csv"
+def write_rows(rows: Rows, path: Path) -> None:
+    """Writes one table, a line of names first."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow([column.name for column in rows.schema.columns])
         for piece in rows.pieces:
             cells = (_cells(column, piece[column.name]) for column in rows.schema.columns)
             writer.writerows(zip(*cells, strict=True))
-    return path
 
 
 def _cells(column: Column, values: Values) -> Iterator[str]:

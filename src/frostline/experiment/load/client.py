@@ -1,17 +1,18 @@
 """Sends what the plan says and notes what became of it. One event loop, in a process of its own.
 
 Nothing is kept for a request that the collector would track: numbers go into flat arrays, and the collector
-of this process is frozen and off while it runs.
+of this process is frozen and off while it runs. Should it run all the same, that is noted.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,8 @@ Int64 = npt.NDArray[np.int64]
 OK, TIMEOUT, CUT, REFUSED, STATUS, BROKEN = range(6)
 #: What a failure is called in the file.
 WORDS = ("ok", "timeout", "cut", "connection refused", "http {code}", "broken off")
+#: Room to start in, once the loop runs and the arrays are there, ns.
+ROOM = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,18 @@ class Target:
 
 @dataclass
 class Sent:
-    """What became of each request of a plan, ns of CLOCK_MONOTONIC, -1 where there is none."""
+    """What became of each request of a plan, ns of CLOCK_MONOTONIC, -1 where there is none.
+
+    Attributes:
+        gap_of, gap: gaps between chunks with text, ns, and the request of each: ``gaps`` of them, and
+            ``gaps_lost`` more that there was no room for.
+        started: when the plan began. begun: when each rung did that was reached: by the plan, or once the
+            requests of the rung before it had ended or reached their deadline.
+        wall: what to add for the time of day.
+        stopped: when Ctrl-C ended it; -1 where it ran to its end.
+        passes, longest_pass: of the client's own collector while it ran, and the longest of them.
+        frozen: objects of the client's heap that no pass would walk.
+    """
 
     intended: Int64
     sent: Int64
@@ -58,25 +72,30 @@ class Sent:
     status: Int64
     code: Int64
     measured: npt.NDArray[np.bool_]
-    #: Gaps between chunks with text, ns, and the request of each: as far as ``GAPS`` of them.
     gap_of: Int64
     gap: Int64
     gaps: int = 0
+    gaps_lost: int = 0
     open: int = 0
     done: int = 0
     deadline: int = 0
+    stream: bool = False
     started: int = 0
-    #: When Ctrl-C ended it; -1 where it ran to its end.
+    wall: int = 0
     stopped: int = -1
+    passes: int = 0
+    longest_pass: int = 0
+    frozen: int = 0
     rungs: list[Rung] = field(default_factory=list)
+    begun: list[int] = field(default_factory=list)
 
 
 #: Gaps between chunks that are kept, at most; the rest is counted.
 GAPS = 5_000_000
 
 
-def prepare(rungs: list[Rung], deadline: float) -> Sent:
-    """Room for a plan's answers, before anything is sent."""
+def prepare(rungs: list[Rung], deadline: float, stream: bool = False) -> Sent:
+    """Room for a plan's answers, before anything is sent. ``deadline`` in seconds."""
     offsets = np.concatenate([rung.offsets for rung in rungs])
     measured = np.concatenate([rung.offsets >= rung.measured for rung in rungs])
     count = len(offsets)
@@ -96,6 +115,7 @@ def prepare(rungs: list[Rung], deadline: float) -> Sent:
         gap_of=np.zeros(GAPS, np.int64),
         gap=np.zeros(GAPS, np.int64),
         deadline=round(deadline * 1e9),
+        stream=stream,
         rungs=rungs,
     )
 
@@ -107,12 +127,13 @@ def run(target: Target, rungs: list[Rung], shown: Callable[[Sent], None] | None 
     measured requests.
     """
     _many_files()
-    sent = prepare(rungs, target.deadline)
+    sent = prepare(rungs, target.deadline, target.stream)
     gc.collect()
     gc.freeze()
     gc.disable()
+    sent.frozen = gc.get_freeze_count()
     try:
-        with asyncio.Runner() if hasattr(asyncio, "Runner") else _Runner() as runner:
+        with _noted(sent), asyncio.Runner() if hasattr(asyncio, "Runner") else _Runner() as runner:
             runner.run(_run(target, sent, shown))
     except KeyboardInterrupt:
         sent.stopped = time.monotonic_ns()
@@ -121,6 +142,26 @@ def run(target: Target, rungs: list[Rung], shown: Callable[[Sent], None] | None 
         gc.enable()
         gc.unfreeze()
     return sent
+
+
+@contextlib.contextmanager
+def _noted(sent: Sent) -> Iterator[None]:
+    """Counts the passes of this process's own collector: each would be in the times of some answers."""
+    begun = 0
+
+    def noted(phase: str, info: dict[str, int]) -> None:
+        nonlocal begun
+        if phase == "start":
+            begun = time.monotonic_ns()
+        else:
+            sent.passes += 1
+            sent.longest_pass = max(sent.longest_pass, time.monotonic_ns() - begun)
+
+    gc.callbacks.append(noted)
+    try:
+        yield
+    finally:
+        gc.callbacks.remove(noted)
 
 
 class _Runner:
@@ -149,26 +190,50 @@ async def _run(target: Target, sent: Sent, shown: Callable[[Sent], None] | None)
     timeout = aiohttp.ClientTimeout(total=None)
     connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=3600)
     async with aiohttp.ClientSession(timeout=timeout, connector=connector, auto_decompress=False) as session:
-        # The clock starts once the loop runs and the arrays are there; a tenth of a second is room to
-        # start in.
-        base = sent.started = time.monotonic_ns() + 100_000_000
+        plan = sent.intended.tolist()
+        sent.wall = time.time_ns() - time.monotonic_ns()
+        base = sent.started = time.monotonic_ns() + ROOM
         sent.intended += base
         tasks: set[asyncio.Task[None]] = set()
         watcher = asyncio.create_task(_show(sent, shown)) if shown is not None else None
-        intended = sent.intended.tolist()
-        for number, at in enumerate(intended):
-            ahead = (at - time.monotonic_ns()) / 1e9
-            if ahead > 0:
-                await asyncio.sleep(ahead)
-            elif number % 64 == 0:
-                await asyncio.sleep(0)  # behind the plan: answers must be read all the same
-            task = asyncio.create_task(_one(session, target, sent, number, at))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
+        first = 0
+        for rung in sent.rungs:
+            if tasks:
+                # What a rate left behind is not to be the next one's burden. It is bounded: each request
+                # ends at its deadline.
+                await asyncio.wait(set(tasks))
+            base += _begin(sent, rung, first, base)
+            past = first + len(rung.offsets)
+            for number in range(first, past):
+                at = plan[number] + base
+                ahead = (at - time.monotonic_ns()) / 1e9
+                if ahead > 0:
+                    await asyncio.sleep(ahead)
+                elif number % 64 == 0:
+                    await asyncio.sleep(0)  # behind the plan: answers must be read all the same
+                task = asyncio.create_task(_one(session, target, sent, number, at))
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
+            first = past
         if tasks:
             await asyncio.wait(set(tasks))
         if watcher is not None:
             watcher.cancel()
+
+
+def _begin(sent: Sent, rung: Rung, first: int, base: int) -> int:
+    """Begins a rung: by how much it, and all that is not sent yet, is later than planned, ns.
+
+    Args:
+        first: its first request.
+        base: where the plan lies by now.
+    """
+    planned = base + rung.start
+    now = time.monotonic_ns()
+    late = now + ROOM - planned if sent.begun and now > planned else 0
+    sent.intended[first:] += late
+    sent.begun.append(planned + late)
+    return late
 
 
 async def _show(sent: Sent, shown: Callable[[Sent], None]) -> None:
@@ -242,6 +307,8 @@ async def _events(answer: aiohttp.ClientResponse, sent: Sent, number: int) -> No
             sent.gap_of[sent.gaps] = number
             sent.gap[sent.gaps] = now - before
             sent.gaps += 1
+        else:
+            sent.gaps_lost += 1
         before = now
     if not ended:
         raise ValueError("the stream broke off")
@@ -251,15 +318,18 @@ async def _events(answer: aiohttp.ClientResponse, sent: Sent, number: int) -> No
 def _text_of(data: bytes) -> tuple[bool, int]:
     """Whether an event carries text, and the tokens of the whole answer where it says so; else -1."""
     event = json.loads(data)
-    if "error" in event:
-        raise ValueError("the stream carries an error")
-    usage = event.get("usage") or {}
-    total = usage.get("completion_tokens", -1) if isinstance(usage, dict) else -1
-    for choice in event.get("choices") or ():
-        delta = choice.get("delta") or {}
-        if choice.get("text") or delta.get("content") or delta.get("reasoning_content"):
-            return True, int(total)
-    return False, int(total)
+    try:
+        if "error" in event:
+            raise ValueError("the stream carries an error")
+        total = (event.get("usage") or {}).get("completion_tokens", -1)
+        total = total if isinstance(total, int) else -1
+        for choice in event.get("choices") or ():
+            delta = choice.get("delta") or {}
+            if choice.get("text") or delta.get("content") or delta.get("reasoning_content"):
+                return True, total
+    except (TypeError, AttributeError) as error:  # JSON, and not of the shape of an answer
+        raise ValueError("the stream carries an event that is none") from error
+    return False, total
 
 
 __all__ = ["Sent", "Target", "prepare", "run"]

@@ -1,18 +1,16 @@
-"""What a load run comes to: one summary a rung, and the files that others read."""
+"""What a load run comes to: one summary a rung, and the rate that the server keeps up with."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+import math
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from frostline.experiment.load.client import CUT, OK, TIMEOUT, WORDS, Sent
-from frostline.experiment.load.plan import NS, Rung
+from frostline.experiment.load.client import CUT, OK, WORDS, Sent
+from frostline.experiment.load.plan import NS
 
 Int64 = npt.NDArray[np.int64]
 
@@ -25,21 +23,33 @@ QUANTILES = (0.5, 0.9, 0.99, 0.999)
 
 @dataclass(frozen=True)
 class Summary:
-    """One rung. Times in ms; a quantile that falls on a failure without a time is infinite.
+    """One rung. Times in ms unless said otherwise; a quantile that falls on a failure without a time is
+    infinite.
 
     Attributes:
-        offered: requests a second that the plan sent, in the measured stretch.
-        achieved: of these, answered without an error before the deadline, by the second.
-        response: quantiles of last - intended, failures at their deadline.
+        seconds: length of the measured stretch; of a run that was interrupted, the time that there was.
+        requests: that the plan sent in it. offered: by the second.
+        answered: answers without an error, by the deadline, whose last byte came within the stretch; the
+            warm-up's among them. achieved: by the second.
+        under_way_first, under_way_last: requests that were open when the stretch began, and when it ended.
+        drain: s from its end until its last request had ended or reached its deadline; the next rung began
+            then.
+        response: quantiles of last - intended, failures at their deadline; of what Ctrl-C cut off, the time
+            that it had lasted.
         service: the same of last - sent, of answers alone: what a closed loop would have seen.
-        ttft, tpot, itl: of streams; empty where there is no text.
+        ttft: of streams, first - intended; of a failure without text, its response. tpot, itl: of what came.
         late: p99 of sent - intended; ``valid`` whether it is within the bound.
     """
 
     rate: float
+    seconds: float
     offered: float
     achieved: float
     requests: int
+    answered: int
+    under_way_first: int
+    under_way_last: int
+    drain: float
     failures: dict[str, int]
     response: dict[str, float]
     service: dict[str, float]
@@ -48,6 +58,69 @@ class Summary:
     itl: dict[str, float]
     late: float
     valid: bool
+
+    @property
+    def keeps_up(self) -> bool | None:
+        """Whether 99 % of the rate is achieved; None where it cannot be told.
+
+        What is answered in a stretch is what was sent in it, and what was under way at its beginning, less
+        what is under way at its end, and failures. With Poisson arrivals the two that are under way differ
+        by chance by about the root of their sum, also where the server keeps up: a shortfall of twice that
+        or less says nothing.
+        """
+        short = ACHIEVED * self.requests - self.answered
+        if short <= 0:
+            return True
+        return None if short <= 2 * math.sqrt(self.under_way_first + self.under_way_last) else False
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """The highest rate that the server keeps up with, with p99 of the response within the limit.
+
+    Attributes:
+        rate: None where it is below the lowest rung.
+        unclear: higher rungs within the limit of which it cannot be told whether it keeps up.
+    """
+
+    limit_ms: float
+    rate: float | None
+    unclear: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A rung as it came. Times in ns of CLOCK_MONOTONIC.
+
+    Attributes:
+        rate: requests a second.
+        requests: numbers of those of the rung, the warm-up's too. measured: of those that count.
+        begin, stop: the measured stretch; its end is that of the run where Ctrl-C came before.
+    """
+
+    rate: float
+    requests: Int64
+    measured: Int64
+    begin: int
+    stop: int
+
+
+def stretches(sent: Sent) -> list[Stretch]:
+    """Of each rung with measured requests."""
+    found = []
+    first = 0
+    # A run that was interrupted did not reach all of them.
+    for rung, begun in zip(sent.rungs, sent.begun, strict=False):
+        chosen = np.arange(first, first + len(rung.offsets))
+        first += len(rung.offsets)
+        measured = chosen[sent.measured[chosen]]
+        stop = begun + rung.stop - rung.start
+        if sent.stopped >= 0:
+            # Else it would look like a server that dies.
+            stop = min(stop, sent.stopped)
+        if len(measured):
+            found.append(Stretch(rung.rate, chosen, measured, begun + rung.measured - rung.start, stop))
+    return found
 
 
 def quantiles(values: npt.NDArray[np.float64] | Int64) -> dict[str, float]:
@@ -64,138 +137,95 @@ def quantiles(values: npt.NDArray[np.float64] | Int64) -> dict[str, float]:
 
 
 def response(sent: Sent) -> npt.NDArray[np.float64]:
-    """last - intended of each request, ns; a failure at its deadline, or at its end if that came later."""
+    """last - intended of each request, ns; a failure at its deadline, or at its end if that came later; what
+    Ctrl-C cut off lasted at least so long."""
     took = (sent.last - sent.intended).astype(np.float64)
-    failed = sent.status != OK
+    failed = (sent.status != OK) & (sent.status != CUT)
     return np.where(failed, np.maximum(took, sent.deadline), took)
 
 
 def summaries(sent: Sent) -> list[Summary]:
     """One for each rung with measured requests."""
-    told = []
-    at = 0
-    for rung in sent.rungs:
-        chosen = np.arange(at, at + len(rung.offsets))
-        at += len(rung.offsets)
-        chosen = chosen[sent.measured[chosen]]
-        if len(chosen):
-            told.append(_summary(sent, rung, chosen))
-    return told
+    ends = np.where(sent.last >= 0, sent.last, sent.intended + sent.deadline)
+    took = response(sent)
+    return [_summary(sent, one, ends, took) for one in stretches(sent)]
 
 
-def _summary(sent: Sent, rung: Rung, chosen: Int64) -> Summary:
+def _summary(sent: Sent, stretch: Stretch, ends: Int64, took: npt.NDArray[np.float64]) -> Summary:
+    chosen = stretch.measured
+    # What an interrupt kept from being sent is no request.
+    of_rung = stretch.requests[(sent.sent >= 0)[stretch.requests] | (sent.status != CUT)[stretch.requests]]
     good = chosen[sent.status[chosen] == OK]
-    # Of a run that was interrupted, the time that there was: else it would look like a server that dies.
-    stop = rung.stop if sent.stopped < 0 else min(rung.stop, sent.stopped - sent.started)
-    seconds = max(stop - rung.measured, 1) / NS
-    failed = sent.status[chosen] != OK
-    words: dict[str, int] = {}
-    for status, code in zip(
-        sent.status[chosen][failed].tolist(), sent.code[chosen][failed].tolist(), strict=True
-    ):
-        word = WORDS[status].format(code=code)
-        words[word] = words.get(word, 0) + 1
-    streams = good[sent.first[good] >= 0]
-    many = streams[sent.tokens[streams] > 1]
+    answers = of_rung[sent.status[of_rung] == OK]
+    answered = int(((sent.last[answers] >= stretch.begin) & (sent.last[answers] < stretch.stop)).sum())
+    seconds = max(stretch.stop - stretch.begin, 1) / NS
+
+    def under_way(at: int) -> int:
+        return int(((sent.intended[of_rung] < at) & (ends[of_rung] >= at)).sum())
+
+    many = good[(sent.tokens[good] > 1) & (sent.first[good] >= 0)]
     kept = np.zeros(len(sent.intended), bool)
-    kept[good] = True
+    kept[chosen] = True
     gaps = sent.gap[: sent.gaps][kept[sent.gap_of[: sent.gaps]]]
     gone = chosen[sent.sent[chosen] >= 0]
-    late = sent.sent[gone] - sent.intended[gone]
-    late_p99 = quantiles(late).get("p99", float("inf"))
+    late = quantiles(sent.sent[gone] - sent.intended[gone]).get("p99", float("inf"))
     return Summary(
-        rate=rung.rate,
+        rate=stretch.rate,
+        seconds=round(seconds, 3),
         offered=round(len(chosen) / seconds, 3),
-        achieved=round(len(good) / seconds, 3),
+        achieved=round(answered / seconds, 3),
         requests=len(chosen),
-        failures=words,
-        response=quantiles(response(sent)[chosen]),
+        answered=answered,
+        under_way_first=under_way(stretch.begin),
+        under_way_last=under_way(stretch.stop),
+        drain=round(max(0, int(ends[of_rung].max()) - stretch.stop) / NS, 3),
+        failures=_failures(sent, chosen),
+        response=quantiles(took[chosen]),
         service=quantiles(sent.last[good] - sent.sent[good]),
-        ttft=quantiles(sent.first[streams] - sent.intended[streams]),
+        ttft=quantiles(_first(sent, chosen, took)),
         tpot=quantiles((sent.last[many] - sent.first[many]) / (sent.tokens[many] - 1)),
         itl=quantiles(gaps),
-        late=late_p99,
-        valid=late_p99 * 1e6 <= LATE_BOUND,
+        late=late,
+        valid=late * 1e6 <= LATE_BOUND,
     )
 
 
-def ceiling(told: list[Summary], limit_ms: float) -> Summary | None:
-    """The highest rung that achieves 99 % of what it offers, with p99 of the response within the limit,
-    and is valid."""
-    good = [
-        one
-        for one in told
-        if one.valid and one.achieved >= ACHIEVED * one.offered and one.response.get("p99", 0.0) <= limit_ms
-    ]
-    return max(good, key=lambda one: one.rate, default=None)
+def _failures(sent: Sent, chosen: Int64) -> dict[str, int]:
+    failed = chosen[sent.status[chosen] != OK]
+    words: dict[str, int] = {}
+    for status, code in zip(sent.status[failed].tolist(), sent.code[failed].tolist(), strict=True):
+        word = WORDS[status].format(code=code)
+        words[word] = words.get(word, 0) + 1
+    return words
 
 
-def write_requests(sent: Sent, url: str, seed: int, file: TextIO) -> None:
-    """Our own format, version 1 (docs/requests.md)."""
-    header = {
-        "frostline_requests": 1,
-        "clock": "monotonic",
-        "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip(),
-        "loop": "open",
-        "seed": seed,
-        "deadline": sent.deadline,
-        "late_bound": LATE_BOUND,
-        "url": url,
-        "rates": [rung.rate for rung in sent.rungs],
-        "started": sent.started,
-    }
-    file.write(json.dumps(header) + "\n")
-    between: dict[int, list[int]] = {}
-    for number, gap in zip(sent.gap_of[: sent.gaps].tolist(), sent.gap[: sent.gaps].tolist(), strict=True):
-        between.setdefault(number, []).append(gap)
-    for number, row in enumerate(_rows(sent)):
-        if number in between:
-            row["gaps"] = between[number]
-        file.write(json.dumps(row, separators=(",", ":")) + "\n")
+def _first(sent: Sent, chosen: Int64, took: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Time to the first text, ns; of what ended without any, its response, unless it is an answer of none."""
+    if not sent.stream:
+        return np.zeros(0)
+    came = sent.first[chosen] >= 0
+    first = np.where(came, sent.first[chosen] - sent.intended[chosen], took[chosen])
+    found: npt.NDArray[np.float64] = first[came | (sent.status[chosen] != OK)]
+    return found
 
 
-def _rows(sent: Sent) -> Iterator[dict[str, Any]]:
-    columns = (
-        sent.intended,
-        sent.sent,
-        sent.first,
-        sent.last,
-        sent.tokens,
-        sent.status,
-        sent.code,
-        sent.measured,
-    )
-    for at, gone, first, last, tokens, status, code, measured in zip(
-        *(c.tolist() for c in columns), strict=True
-    ):
-        row: dict[str, Any] = {"intended": at}
-        for name, value in (("sent", gone), ("first", first), ("last", last), ("tokens", tokens)):
-            if value >= 0:
-                row[name] = value
-        if status == TIMEOUT:
-            row.pop("last", None)
-        row["status"] = WORDS[status].format(code=code)
-        if not measured:
-            row["measured"] = False
-        yield row
+def ceiling(told: list[Summary], limit_ms: float) -> Ceiling:
+    """The highest valid rung that the server keeps up with within the limit (``Summary.keeps_up``)."""
+    within = [one for one in told if one.valid and one.response.get("p99", 0.0) <= limit_ms]
+    rate = max((one.rate for one in within if one.keeps_up), default=None)
+    unclear = sorted(one.rate for one in within if one.keeps_up is None and one.rate > (rate or 0.0))
+    return Ceiling(limit_ms, rate, tuple(unclear))
 
 
-def write_histogram(sent: Sent, path: Path) -> None:
-    """HdrHistogram's percentile distribution (.hgrm) of the response, in ms, with three digits."""
-    from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
-
-    chosen = sent.measured & (sent.status != CUT)
-    values = response(sent)[chosen] / 1e3
-    histogram = HdrHistogram(1, max(60_000_000, int(values.max(initial=0)) + 1), 3)
-    for value in values.tolist():
-        histogram.record_value(max(1, int(value)))
-    with path.open("wb") as file:
-        histogram.output_percentile_distribution(file, 1000.0)
-
-
-def as_json(told: list[Summary], found: Summary | None, limit_ms: float) -> dict[str, Any]:
-    """For programs."""
+def as_json(sent: Sent, told: list[Summary], found: Ceiling) -> dict[str, Any]:
+    """For programs; see docs/load.md."""
     return {
-        "rungs": [asdict(one) for one in told],
-        "ceiling": {"limit_ms": limit_ms, "rate": found.rate if found else None},
+        "rungs": [asdict(one) | {"keeps_up": one.keeps_up} for one in told],
+        "ceiling": asdict(found),
+        "client": {
+            "passes": sent.passes,
+            "longest_pass_ms": round(sent.longest_pass / 1e6, 3),
+            "frozen": sent.frozen,
+            "gaps_lost": sent.gaps_lost,
+        },
     }

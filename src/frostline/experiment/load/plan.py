@@ -4,6 +4,7 @@ it."""
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ class Rung:
 
     Attributes:
         rate: requests a second that are offered; of a trace, its mean.
-        start, stop: the stretch.
+        start, stop: the stretch; that of a trace ends a mean gap after its last request.
         measured: from where its requests count; before, they warm up.
         offsets: when each is sent, rising, all in [start, stop).
     """
@@ -99,6 +100,8 @@ def from_trace(path: Path) -> list[Rung]:
         times = [
             float(json.loads(line)["timestamp"]) if line.startswith("{") else float(line) for line in lines
         ]
+        if not all(map(math.isfinite, times)):
+            raise ValueError("not every time is a finite number")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise FrostlineError(
             "load-trace",
@@ -108,5 +111,7 @@ def from_trace(path: Path) -> list[Rung]:
     at: Offsets = np.sort(np.round((np.array(times) - min(times, default=0.0)) * NS).astype(np.int64))
     if not len(at):
         raise FrostlineError("load-trace", f"{path} holds no times", "One time a line in seconds.")
-    stop = int(at[-1]) + 1
-    return [Rung(len(at) / max(stop / NS, 1e-9), 0, stop, 0, at)]
+    # n requests have n - 1 gaps between them: with one more behind the last the rate is what it was.
+    stop = round(int(at[-1]) * len(at) / (len(at) - 1)) if at[-1] else NS
+    stop = max(stop, int(at[-1]) + 1)
+    return [Rung(len(at) / (stop / NS), 0, stop, 0, at)]
