@@ -5,14 +5,20 @@
 The engine (``Engine``) answers over a pipe; the front end (``Front``) serves HTTP. Each request makes the
 engine allocate, so that full passes come. FILE gets a line when a process starts. PAUSED_BROKEN=1: the server
 ends at its first request. PAUSED_WORK: the number that each answer tells, 100 unless set.
+
+PAUSED_ERRORS=1: each answer is an error. PAUSED_SLOW: what each answer takes at least, s. PAUSED_FACTS: a
+file that gets lines of JSON: the front end's CPUs when it starts, and when it was told to end, ns.
 """
 
 import gc
 import http.server
+import json
 import multiprocessing
 import os
+import signal
 import sys
 import threading
+import time
 
 import frostline
 
@@ -47,8 +53,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             with TURN:
                 self.server.pipe.send(1)
                 self.server.pipe.recv()
+            time.sleep(float(os.environ.get("PAUSED_SLOW", "0")))
         body = os.environ.get("PAUSED_WORK", "100").encode()
-        self.send_response(200)
+        bad = os.environ.get("PAUSED_ERRORS") and self.path == "/"
+        self.send_response(500 if bad else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -57,8 +65,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
+def note(**facts):
+    if "PAUSED_FACTS" in os.environ:
+        with open(os.environ["PAUSED_FACTS"], "a") as file:
+            file.write(json.dumps(facts) + "\n")
+
+
+def told(number, frame):
+    note(ended=time.monotonic_ns())
+    os._exit(0)
+
+
 def main():
     frostline.install(role="Front")
+    note(cpus=sorted(os.sched_getaffinity(0)))
+    signal.signal(signal.SIGTERM, told)
     with open(sys.argv[2], "a") as file:
         file.write(f"{os.environ.get('FROSTLINE_POLICY', 'none')}\n")
     ours, theirs = multiprocessing.get_context("spawn").Pipe()

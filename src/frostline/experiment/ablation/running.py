@@ -309,13 +309,16 @@ def _own(plan: Plan, folder: Path) -> tuple[tuple[int, int], dict[str, Any]]:
     told |= {"tpot_p50": rung["tpot"].get("p50")}
     begun = started + int(plan.warmup * 1e9)
     metrics = {name: told.get(name) for name, _ in plan.load.metrics}
-    found = _checked(metrics, optional=len(plan.load.metrics) > 1)
     failures = sum(rung["failures"].values())
-    found |= {"failures": failures, "requests": rung["requests"], "window_s": plan.window}
-    if not rung["valid"]:
-        found["why"] = f"the client was the bottleneck: p99 of sending late is {rung['late']:.1f} ms"
-    elif rung["requests"] and failures == rung["requests"]:
+    found: dict[str, Any] = {"failures": failures, "requests": rung["requests"], "window_s": plan.window}
+    if rung["requests"] and failures == rung["requests"]:
         found["why"] = "every request failed"
+    elif not rung["answered"]:
+        found["why"] = "no answer came within the window: it is shorter than an answer takes"
+    else:
+        found |= _checked(metrics, optional=len(plan.load.metrics) > 1)
+        if not rung["valid"]:
+            found["why"] = f"the client was the bottleneck: p99 of sending late is {rung['late']:.1f} ms"
     return (begun, begun + int(plan.window * 1e9)), found
 
 
