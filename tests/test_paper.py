@@ -286,6 +286,35 @@ def test_a14_counts_by_the_request() -> None:
     assert a14.thirds([1.0, 1.0, 2.0, 2.0, 4.0, 8.0]) == [1.0, 2.0, 6.0]
 
 
+def test_a14_holds_without_growth_and_where_no_policy_walks_much_more() -> None:
+    def arm(walked: int, gaps: list[list[float]], failed: int = 0) -> dict[str, Any]:
+        row = {"by_third": [[100.0], [100.0], []], "walked": walked, "ours": 0}
+        memory = {"Worker 0": [30.0, 30.0, 30.0]}
+        return {
+            "requests": 1000,
+            "failed": failed,
+            "memory": memory,
+            "gaps": gaps,
+            "passes": {"Worker 0": row},
+        }
+
+    def words(follow: dict[str, Any], freeze: dict[str, Any]) -> list[str]:
+        grown = {"what": "memory", "bound": "4", "measured": "+0.1", "how": "", "passed": True}
+        first = {
+            "minutes": 30,
+            "judged": [grown],
+            "arms": {"stock": arm(10**6, [[], [], []]), "follow": follow},
+        }
+        second = {"minutes": 5, "arms": {"freeze": freeze}}
+        return [one.word for one in a14.judge([first, second], (30.0, 5.0)) if one.bound]
+
+    none: list[list[float]] = [[], [], []]
+    assert words(arm(10**5, none), arm(10**5, none)) == ["holds"] * 4
+    late = arm(10**5, [[], [150.0], [700.0, 800.0]])
+    assert words(late, arm(2 * 10**6, none)) == ["holds", "MISSED", "holds", "MISSED"]
+    assert words(arm(10**5, none, failed=1), arm(10**5, none))[2] == "MISSED"
+
+
 @pytest.mark.parametrize("arm", ["found", "repaired"])
 def test_the_hook_of_b_leaves_its_cycle_as_found_and_none_repaired(arm: str, tmp_path: Path) -> None:
     seen = b.run_once(tmp_path, arm, b.Sizes(heap=2_000, warm_up=0.2, window=1.0))

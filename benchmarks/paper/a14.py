@@ -25,15 +25,15 @@ from benchmarks.paper.table import Finding, finish, others_of
 
 LONG, SHORT = 30.0, 5.0
 #: Requests a second and arm; size of the heaps.
-RATE, SCALE = 2.0, 0.3
+RATE, SCALE = 4.0, 0.3
 #: The arms of each part, two at a time on two cores.
 TOGETHER = (("stock", "follow"), ("freeze", "idle"), ("tune:700,10,1000", "periodic:60s"))
 #: ms. Shorter gaps between steps are no stall.
 GAP = 100
 #: Of ``ranks[].longest[].kind``: for want of requests.
 SUPPLY = 2
-#: What walking a request may cost under a policy, against stock.
-WALKED = 1.1
+#: What full passes may walk under a policy, against stock: one more is a quarter of those of 5 minutes.
+WALKED = 1.5
 
 
 def main(arguments: list[str]) -> int:

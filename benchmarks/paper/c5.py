@@ -11,6 +11,7 @@ With ``--server`` somebody else's, as it is shipped, by rates of yours: ``python
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -157,14 +158,14 @@ def await_ready(process: subprocess.Popen[str], url: str, log: Path) -> None:
 
 
 def stop(process: subprocess.Popen[str]) -> None:
-    """Politely, then not."""
+    """Politely, then not; what is left of its group with it."""
     if process.poll() is None:
-        os.kill(process.pid, signal.SIGTERM)
-    try:
-        process.communicate(timeout=30)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(30)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
 
 
 def roles(report: Mapping[str, Any], begun: int, named: Iterable[str]) -> dict[str, dict[str, Any]]:

@@ -211,7 +211,7 @@ class Runs:
 def run_under(
     session: Path, command: Sequence[str], *flags: str, log: Path, **settings: str
 ) -> subprocess.Popen[str]:
-    """``frostline run -o SESSION FLAGS -- COMMAND``, with pipes for its input and output."""
+    """``frostline run -o SESSION FLAGS -- COMMAND`` in a group of its own, with pipes to and from it."""
     with log.open("wb") as errors:
         return subprocess.Popen(
             [*FROSTLINE, "run", "-o", str(session), *flags, "--", *command],
@@ -221,6 +221,7 @@ def run_under(
             text=True,
             env=environment(**settings),
             cwd=ROOT,
+            start_new_session=True,
         )
 
 
