@@ -17,8 +17,8 @@ from frostline.format import told
 from frostline.recording import read_session
 from frostline.report import plain, report, to_json, write_csv
 from tests.analysis.test_groups import step
+from tests.jsondoc import documented, keys
 from tests.reach.under_run import FROSTLINE, wait_for_helper
-from tests.report.test_machine import DOCS, keys
 from tests.synthetic import MS, Process
 
 
@@ -56,8 +56,7 @@ def test_a_session_that_tells_nothing_has_no_table_of_groups(tmp_path: Path) -> 
 def test_every_key_is_documented_and_every_column(tmp_path: Path) -> None:
     analysis = engine(tmp_path / "s")
     data = json.loads(json.dumps(to_json(analysis)))
-    documented = set(re.findall(r"^\| `([^`]+)` \|", (DOCS / "json.md").read_text(), re.MULTILINE))
-    assert keys(data["grouping"], "grouping.") <= documented
+    assert keys(data["grouping"], "grouping.") <= documented("report")
     folder = tmp_path / "csv"
     assert "groups.csv" in {path.name for path in write_csv(analysis, folder)}
     readme = (folder / "README.md").read_text()
@@ -140,5 +139,4 @@ def test_a_real_program_run_twice(tmp_path: Path) -> None:
     assert [one["count"] for one in data["grouping"]["offsets"]] == [24, 24]
     for part in ("schedule", "submit", ""):
         assert sum(one["count"] for one in data["grouping"]["parts"] if one["part"] == part) == 480
-    documented = set(re.findall(r"^\| `([^`]+)` \|", (DOCS / "json.md").read_text(), re.MULTILINE))
-    assert keys(data["grouping"], "grouping.") <= documented
+    assert keys(data["grouping"], "grouping.") <= documented("report")

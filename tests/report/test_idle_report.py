@@ -13,13 +13,12 @@ from frostline.analysis.ranks import CONSISTENT, SUPPLY, UNEXPLAINED
 from frostline.report import plain, report, to_json, write_csv
 from frostline.report.html.figures import figures
 from tests.analysis.test_idle import analysed, collecting, front_end, in_stalls, rank
+from tests.jsondoc import documented, keys
 from tests.report.test_html import unpack
-from tests.report.test_machine import keys
 from tests.report.test_tables import rows
 from tests.report.test_text import on_a_terminal
 from tests.synthetic import MS
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
 #: Explained, for want of requests, unexplained.
 GAPS = [(2_000, 300), (5_000, 3_010), (12_000, 400), (17_000, 60)]
 
@@ -52,8 +51,7 @@ def test_the_text_names_process_generation_share_and_chance(tmp_path: Path) -> N
 
 def test_every_key_of_it_is_documented(tmp_path: Path) -> None:
     data = json.loads(json.dumps(to_json(session(tmp_path))))
-    documented = set(re.findall(r"^\| `([^`]+)` \|", (DOCS / "json.md").read_text(), re.MULTILINE))
-    assert {key for key in keys(data) if key not in documented} == set()
+    assert keys(data) - documented("report") == set()
     (one,) = data["ranks"]
     assert (one["supply"], one["explained"], one["unexplained"]) == (1, 2, 1)
     assert [gap["kind"] for gap in one["longest"]] == [SUPPLY, CONSISTENT, CONSISTENT, UNEXPLAINED]

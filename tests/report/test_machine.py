@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,28 +15,17 @@ from frostline.commands.report import report as command
 from frostline.format.describe import describe
 from frostline.recording import read_session
 from frostline.report import to_json
+from tests.jsondoc import documented, keys
 from tests.report.test_text import server
 from tests.synthetic import MS, Process
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-def keys(value: object, path: str = "") -> set[str]:
-    """Every key in nested JSON, with its path; lists are ``[]``."""
-    if isinstance(value, dict):
-        return {f"{path}{key}" for key in value} | {
-            inner for key, item in value.items() for inner in keys(item, f"{path}{key}.")
-        }
-    if isinstance(value, list):
-        return {inner for item in value for inner in keys(item, path[:-1] + "[].")}
-    return set()
-
-
 def test_every_key_of_the_json_is_documented(tmp_path: Path) -> None:
     data = json.loads(json.dumps(to_json(server(tmp_path))))
     assert data["schema"] == 1
-    documented = set(re.findall(r"^\| `([^`]+)` \|", (DOCS / "json.md").read_text(), re.MULTILINE))
-    missing = {key for key in keys(data) if key not in documented}
+    missing = keys(data) - documented("report")
     assert not missing, f"docs/json.md does not say what {sorted(missing)} are"
 
 

@@ -17,8 +17,8 @@ from frostline.report.html import to_html
 from tests.analysis.test_requests import OPENED, PLACES, process, slow_at
 from tests.analysis.test_verdict import analysed
 from tests.commands.test_main import frostline
+from tests.jsondoc import documented, keys
 from tests.report.test_html import Page, unpack
-from tests.report.test_machine import DOCS, keys
 from tests.report.test_text import EVIL
 from tests.requests import S, run_of, vllm_result
 from tests.synthetic import MS
@@ -91,9 +91,8 @@ def test_failures_and_closed_loops_are_named(session: Analysis) -> None:
 def test_every_key_of_the_json_is_documented(session: Analysis) -> None:
     analysis = with_requests(session, [slow_at(PLACES), run_of([OPENED + S], [-1], status={0: "x"})])
     data = json.loads(json.dumps(to_json(analysis)))
-    documented = set(re.findall(r"^\| `([^`]+)` \|", (DOCS / "json.md").read_text(), re.MULTILINE))
-    assert not {key for key in keys(data) if key not in documented}
-    assert {key for key in documented if key.startswith("requests")} <= keys(data)
+    assert not keys(data) - documented("report")
+    assert {key for key in documented("report") if key.startswith("requests")} <= keys(data)
     first, second = data["requests"]
     assert first["measures"][0]["shares"][0]["consistent"] == 5 and first["measures"][1]["touched"] is None
     assert second["measures"][0]["p99"] is None and second["failed"] == 1
