@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.typed import lines, wrong
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "frostline"
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 #: Calls whose first argument is a slug.
 RAISES = {"FrostlineError", "usage", "Loss", "add", "Doubt"}
 
@@ -80,10 +86,36 @@ def test_the_readme_names_the_two_commands(command: str) -> None:
     assert command in (ROOT / "README.md").read_text()
 
 
+def anchors(page: Path) -> set[str]:
+    """Those of a page's headings, as a forge makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def test_links_between_documents_lead_somewhere() -> None:
-    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    for page in PAGES:
+        text = page.read_text()
+        targets = re.findall(r"\]\(([^):]+)\)", text) + re.findall(r'(?:src|srcset)="([^":]+)"', text)
+        for target in targets:
+            name, _, anchor = target.partition("#")
+            other = page.parent / name if name else page
+            assert other.exists(), f"{page.name} links to {target}"
+            assert not anchor or anchor in anchors(other), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_the_documents_tell_to_type_exists(page: Path) -> None:
+    assert [found for line in lines(page.read_text()) if (found := wrong(line))] == []
+
+
+def test_a_command_line_that_is_wrong_is_found() -> None:
+    assert lines("`frostline report` and\n    frostline run -- x  # y\n") == [
+        "frostline run -- x  # y",
+        "frostline report",
+    ]
+    assert not any(map(wrong, ("frostline run -o a -- b --not-ours", "frostline freeze | thaw [--tree]")))
+    assert wrong("frostline freze") == "there is no command 'freze'"
+    assert wrong("frostline report --htlm FILE") == "report has no --htlm"
 
 
 def test_no_tracked_file_names_a_path_of_one_machine() -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 
 from frostline.checking.model import Finding
@@ -21,6 +19,7 @@ from tests.heap.test_live import told
 from tests.interpreters import found
 from tests.jsondoc import PAGE, documented, keys
 from tests.reach.under_run import running
+from tests.typed import options
 
 PYTHON = found()[0].executable
 #: Described on pages of their own.
@@ -33,13 +32,6 @@ SERVER = Path(__file__).parents[1] / "experiment" / "server.py"
 def same(command: str, value: object, path: str = "") -> None:
     """Holds what a command printed to its section."""
     assert keys(value, path) == documented(command)
-
-
-def options(command: str) -> set[str]:
-    """The options of a command, as they are typed."""
-    place = COMMANDS[command][0]
-    one: click.Command = getattr(importlib.import_module(place), place.rpartition(".")[2])
-    return {text for parameter in one.params for text in parameter.opts}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
