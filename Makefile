@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench docs clean
+.PHONY: env demo test lint bench docs clean
 
 # One stamp for the environment, made again when what it depends on has changed.
 $(VENV)/ready: pyproject.toml hook/frostline.pth
@@ -11,6 +11,9 @@ $(VENV)/ready: pyproject.toml hook/frostline.pth
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
+
+# The environment alone; then `.venv/bin/pytest tests/gate` is one part of the suite.
+env: $(VENV)/ready
 
 demo: $(VENV)/ready
 	$(BIN)/frostline demo
@@ -25,11 +28,12 @@ lint: $(VENV)/ready
 test: lint
 	$(BIN)/python -m pytest
 
-# One row: make bench ROWS=callback. Nothing else should run on the machine meanwhile.
+# One row: make bench ROWS=callback. All of them take hours. Nothing else should run on the machine meanwhile.
 bench: $(VENV)/ready
 	FROSTLINE_PYTHONS=$$($(BIN)/python -m tests.interpreters) $(BIN)/python -m benchmarks $(ROWS)
 
-# docs/format.md and docs/messages.md are generated from the code; a test holds them to it.
+# docs/format.md is generated from the code, and a test holds it to that. docs/messages.md is written by hand; a
+# test compares its names with those that the code can say.
 docs: $(VENV)/ready
 	$(BIN)/python -m frostline.format.describe > docs/format.md
 
