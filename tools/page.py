@@ -11,10 +11,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests import browser
+
 from frostline.analysis import analyse
 from frostline.recording import read_session
 from frostline.report.html import to_html
-from tests import browser
 
 #: CSS pixels.
 WIDTH = 1200
