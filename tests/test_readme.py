@@ -1,0 +1,54 @@
+"""The README's first minute: its program, its commands and what it shows of their output."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.reach.under_run import FROSTLINE, environment, wait_for_helper
+from tests.typed import lines
+
+README = (Path(__file__).resolve().parents[1] / "README.md").read_text()
+MINUTE = README.partition("## The first minute\n")[2].partition("\n## ")[0]
+(PROGRAM,) = re.findall(r"^```python\n(.*?)^```", MINUTE, re.DOTALL | re.MULTILINE)
+#: What the reports print, as the README shows it.
+STOCK, FROZEN = re.findall(r"^```text\n(.*?)^```", MINUTE, re.DOTALL | re.MULTILINE)
+RUN, REPORT, AGAIN = [line for line in lines(MINUTE) if "demo" not in line][:3]
+
+
+def typed(tmp_path: Path, line: str) -> str:
+    """Runs a line of the README and returns what it printed."""
+    tool, *arguments = shlex.split(line, comments=True)
+    assert tool == "frostline"
+    done = subprocess.run(
+        [*FROSTLINE, *(sys.executable if word == "python" else word for word in arguments)],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def plain(text: str) -> list[str]:
+    """The lines without their numbers, and without what is plural."""
+    return [re.sub(r"\b(\w+?)s?\b", r"\1", re.sub(r"[\d,.]+", "#", line)).strip() for line in text.splitlines()]
+
+
+def test_the_first_minute_is_as_it_says(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(PROGRAM)
+    for number, (command, shown) in enumerate(((RUN, STOCK), (AGAIN, FROZEN))):
+        typed(tmp_path, command)
+        sessions = sorted(tmp_path.glob("frostline-*"), key=lambda path: path.stat().st_mtime_ns)
+        assert len(sessions) == number + 1
+        wait_for_helper(sessions[-1])
+        printed = plain(typed(tmp_path, REPORT))
+        assert plain(shown)[0] in printed, (shown, printed[:10])
+        verdict = json.loads(typed(tmp_path, f"{REPORT} --json"))["verdict"]
+        assert verdict["kind"] == ("collector", "not-the-collector")[number]
