@@ -17,7 +17,7 @@ MINUTE = README.partition("## The first minute\n")[2].partition("\n## ")[0]
 (PROGRAM,) = re.findall(r"^```python\n(.*?)^```", MINUTE, re.DOTALL | re.MULTILINE)
 #: What the reports print, as the README shows it.
 STOCK, FROZEN = re.findall(r"^```text\n(.*?)^```", MINUTE, re.DOTALL | re.MULTILINE)
-RUN, REPORT, AGAIN = [line for line in lines(MINUTE) if "demo" not in line][:3]
+RUN, REPORT, AGAIN, _ = [line for line in lines(MINUTE) if "demo" not in line]
 
 
 def typed(tmp_path: Path, line: str) -> str:
@@ -33,22 +33,28 @@ def typed(tmp_path: Path, line: str) -> str:
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return done.stdout.replace(sys.executable, "python")
 
 
 def plain(text: str) -> list[str]:
     """The lines without their numbers, and without what is plural."""
-    return [re.sub(r"\b(\w+?)s?\b", r"\1", re.sub(r"[\d,.]+", "#", line)).strip() for line in text.splitlines()]
+    return [
+        re.sub(r"\b(\w+?)s?\b", r"\1", re.sub(r"[\d,.]+", "#", line)).strip() for line in text.splitlines()
+    ]
 
 
 def test_the_first_minute_is_as_it_says(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(PROGRAM)
-    for number, (command, shown) in enumerate(((RUN, STOCK), (AGAIN, FROZEN))):
-        typed(tmp_path, command)
-        sessions = sorted(tmp_path.glob("frostline-*"), key=lambda path: path.stat().st_mtime_ns)
-        assert len(sessions) == number + 1
-        wait_for_helper(sessions[-1])
+    sessions: set[Path] = set()
+    for command, shown in ((RUN, STOCK), (AGAIN, FROZEN)):
+        assert typed(tmp_path, command) == "ready\n"
+        (session,) = set(tmp_path.glob("frostline-*")) - sessions
+        sessions.add(session)
+        wait_for_helper(session)
         printed = plain(typed(tmp_path, REPORT))
-        assert plain(shown)[0] in printed, (shown, printed[:10])
-        verdict = json.loads(typed(tmp_path, f"{REPORT} --json"))["verdict"]
-        assert verdict["kind"] == ("collector", "not-the-collector")[number]
+        # How many steps are slow is the machine's affair; whom the collector stopped and what helps is not.
+        for line in plain(shown):
+            if line.startswith(("The collector stopped", "Next")):
+                assert line in printed, (line, printed[:10])
+        (process,) = json.loads(typed(tmp_path, f"{REPORT} --json"))["processes"]
+        assert bool(process["frozen"]["since"]) == (command == AGAIN)

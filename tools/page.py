@@ -2,7 +2,8 @@
 
     python -m tools.page SESSION docs/page
 
-writes ``docs/page-light.png`` and ``docs/page-dark.png``. Needs Chromium.
+writes ``docs/page-light.png`` and ``docs/page-dark.png``. Needs Chromium. The README's are of a recording of
+the program that it shows, on a machine that did nothing else.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from frostline.report.html import to_html
 
 #: CSS pixels.
 WIDTH = 1200
-#: What the picture keeps of the page: the verdict, and the figures of these kinds, the first of each.
-KINDS = ("timeline", "steps", "second")
+#: What the picture keeps of the page: the verdict, and of these kinds of figure the first, side by side (B8).
+KINDS = ("steps", "zoom")
 _KEEP = """(() => {
   const kinds = %s;
   const shown = kinds.map(kind => document.querySelector(`figure.${kind}`)).filter(Boolean);
-  for (const figure of document.querySelectorAll("figure")) if (!shown.includes(figure)) figure.remove();
+  for (const figure of document.querySelectorAll("figure")) {
+    if (shown.includes(figure)) figure.style.gridColumn = "auto"; else figure.remove();
+  }
   for (const other of document.querySelectorAll("nav, footer, main > :not(#figures), #keys")) other.remove();
   window.dispatchEvent(new Event("resize"));
   return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(

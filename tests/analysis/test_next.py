@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -49,6 +50,17 @@ def test_a_script_has_no_url_to_ask(tmp_path: Path, command: list[str], spans: b
     first = advice(tmp_path, command, static_heap(spans))[0]
     assert first.command.startswith(f"frostline run --policy freeze {when} -- ".replace("  ", " "))
     assert ("frostline.startup_complete()" in first.text) is (when == "--ready-after 1s")
+
+
+def test_what_was_timed_is_timed_again(tmp_path: Path) -> None:
+    """Else the next recording had no step to say what the policy was worth."""
+    asked = ("core:Engine.step=engine step batch=len(args[1])", "__main__:work")
+    static_heap(False).write(tmp_path)
+    write_run(tmp_path, ["python", "g.py"], spans=";".join(asked))
+    first = analyse(read_session(tmp_path)).advice[0]
+    words = shlex.split(first.command)
+    assert [words[at + 1] for at, word in enumerate(words) if word == "--span"] == list(asked)
+    assert words[words.index("--") :] == ["--", "python", "g.py"]
 
 
 def test_who_was_started_by_another_command_is_told_that_one_too(tmp_path: Path) -> None:

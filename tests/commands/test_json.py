@@ -96,7 +96,7 @@ def test_check(tmp_path: Path) -> None:
         {
             "app.py": "from multiprocessing import Process\ndef f(): ...\ndef g(): ...\n"
             "Process(target=f)\nProcess(target=g)\n",
-            "broken.py": "def (\n",
+            "broken.py": "from multiprocessing import Process\ndef (\n",
             "pyproject.toml": '[tool.frostline.check]\nexcuse = [{ entry = "app:g", reason = "short" }]\n',
         },
     )

@@ -78,7 +78,9 @@ def analyse(session: Session, options: Options | None = None) -> Analysis:
         outside = seen.get((series.session, series.pid))
         report = _process(series, pauses, steps, names, index, outside, session, options)
         run = launched(series)
-        report = replace(_inherited(report, known), launched=run.command if run else ())
+        if run is not None:
+            report = replace(report, launched=run.command, launched_spans=run.spans)
+        report = _inherited(report, known)
         known[series.series] = report
         processes.append(report)
     reports, host = with_host(session, tuple(processes))

@@ -41,9 +41,13 @@ def attached(process: ProcessReport) -> bool:
 
 
 def run(process: ProcessReport, policy: str, came: str) -> str:
-    """Its command under a policy. ``came``: the option by which READY was told, empty if by none."""
+    """Its command under a policy. ``came``: the option by which READY was told, empty if by none.
+
+    What was timed is timed again: a recording without steps could not say what the policy was worth.
+    """
     when = "" if policy.startswith(("prefork", "tune:")) else when_ready(process, came)
-    return f"{_RUN}{policy}{when} -- {command(process)}"
+    spans = "".join(f" --span {_quoted(text)}" for text in process.launched_spans)
+    return f"{_RUN}{policy}{when}{spans} -- {command(process)}"
 
 
 def elsewhere(most: ProcessReport, gaining: Iterable[ProcessReport], policy: str, came: str) -> list[Advice]:

@@ -273,6 +273,8 @@ class ProcessReport:
     promotions: Promotions | None = None
     #: How the host treated it; None where it was not sampled.
     host: HostProcessReport | None = None
+    #: What that one's ``--span`` asked for.
+    launched_spans: tuple[str, ...] = ()
 
     @property
     def frozen_since(self) -> int:
