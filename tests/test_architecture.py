@@ -34,7 +34,7 @@ ALLOWED: dict[str, set[str]] = {
 #: Loaded in the target: these modules of the standard library and no other, at import or later.
 IN_TARGET = ("probe", "policy", "agent", "heap", "format", "embed", "integrations")
 SMALL_LIBRARY = {
-    "_interpreters", "_signal", "_struct", "_thread", "_weakref", "_xxsubinterpreters",
+    "_interpreters", "_signal", "_struct", "_thread", "_tracemalloc", "_weakref", "_xxsubinterpreters",
     "atexit", "errno", "gc", "mmap", "os", "sys", "time",
 }  # fmt: skip
 #: What an embedding host has loaded already when it calls for it, or asks us to use.

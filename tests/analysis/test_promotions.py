@@ -123,3 +123,90 @@ def test_a_handler_of_the_hosts_for_that_signal_is_called_too(tmp_path: Path) ->
         FROSTLINE_PROMOTIONS="1",
     )
     assert (ran.code, ran.errors) == (0, "")
+
+
+#: The same with tracemalloc on: line 7 makes the sessions, line 9 the lists in them.
+ALLOCATES = """
+import gc, os
+gc.set_threshold(300, 4, 1000)
+class Session:
+    __slots__ = ("items",)
+def session():
+    one = Session()
+    # A list of its own, so that it is told from the session's line.
+    one.items = [[]]
+    return one
+
+before = [[] for _ in range(100)]
+if "TRACED" in os.environ:
+    import tracemalloc
+    tracemalloc.start()
+kept = []
+for number in range(20_000):
+    kept.append(session())
+"""
+
+
+@every_interpreter
+def test_the_lines_that_allocate_what_is_promoted_are_named(interpreter: Interpreter, tmp_path: Path) -> None:
+    ran = run(interpreter, tmp_path, ALLOCATES, FROSTLINE_PROMOTIONS="1", TRACED="1")
+    assert (ran.code, ran.errors) == (0, "")
+    promotions = process_of(ran.session).promotions
+    if incremental(interpreter):
+        assert promotions is None
+        return
+    assert promotions is not None and promotions.allocated is not None
+    told = promotions.allocated
+    # A census or two may come before it is on. On a machine so busy that each takes long, they get fewer.
+    assert 4 <= told.samples <= promotions.samples <= told.samples + 2
+    # Of each census at most 200, and all but what was there before it was on.
+    assert 100 * told.samples < told.asked <= 200 * told.samples
+    assert told.unknown < 0.1 * told.asked
+    assert 0 < told.cost <= promotions.cost
+    path = str(tmp_path / "target_script.py")
+    lines = {(one.name, one.line): one for one in told.sites if one.file == path}
+    session, items = lines["__main__.Session", 7], lines["builtins.list", 9]
+    # Of each session there are one of the one and two of the other.
+    assert told.samples - 1 <= session.samples <= items.samples <= told.samples
+    assert 0.25 < session.share < 0.40 and 0.55 < items.share < 0.75
+    assert 0.3 < session.objects / items.objects < 0.7
+    assert sum(one.share for one in told.sites) <= 1
+    text = "\n".join(plain(report(analyse(ran.session))))
+    assert "Where it was allocated, by tracemalloc" in text and f"{path}:9" in text
+    assert f"{told.asked:,} objects in {told.samples:,} samples were asked about" in text
+
+
+def test_without_tracemalloc_no_line_is_told_and_how_to_hear_it_is_said(tmp_path: Path) -> None:
+    ran = run(LATEST, tmp_path, ALLOCATES, FROSTLINE_PROMOTIONS="1")
+    assert (ran.code, ran.errors) == (0, "")
+    process = process_of(ran.session)
+    assert process.promotions is not None and process.promotions.allocated is None
+    assert not any(mark.label == "allocated" for mark in process.series.marks)
+    assert "PYTHONTRACEMALLOC=1" in "\n".join(plain(report(analyse(ran.session))))
+
+
+def test_what_was_there_before_tracemalloc_is_counted_as_unknown(tmp_path: Path) -> None:
+    """As under PYTHONTRACEMALLOC, which leaves no module ``tracemalloc`` behind to be found."""
+    ran = run(
+        LATEST,
+        tmp_path,
+        """
+        import gc, sys
+        import _tracemalloc
+        from frostline.agent import promotions
+        gc.disable()
+        kept = [[None] for _ in range(500)]
+        gc.collect(0)
+        _tracemalloc.start(1)
+        sampler = promotions._sampler
+        sampler.armed = True
+        sampler.sample()
+        assert sampler.taken == 1 and "tracemalloc" not in sys.modules
+        """,
+        FROSTLINE_PROMOTIONS="1",
+    )
+    assert (ran.code, ran.errors) == (0, "")
+    promotions = process_of(ran.session).promotions
+    assert promotions is not None and promotions.allocated is not None
+    told = promotions.allocated
+    assert told.asked > 100 and told.unknown > 0.9 * told.asked

@@ -11,10 +11,13 @@ Where a gen-1 pass comes first (the main thread was in C), that sample is not ta
 The collector is off while the list of objects is held: a pass then would keep all of them alive. It is
 bounded by what it costs: every second sample is left out from then on after one that took over 5 ms of CPU
 time, and after each 64.
+
+Where the program has tracemalloc on, some of the objects are asked of it: the line that allocated them (B9).
 """
 
 import _signal  # type: ignore[import-not-found]
 import _thread
+import _tracemalloc
 import gc
 import time
 
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 
 #: Objects that are looked at in one census, spread over the generation; types written of it.
 LOOKED, TYPES = 4000, 6
+#: Of these, objects that tracemalloc is asked about, and pairs of type and line that are written.
+ASKED, SITES = 200, 6
 _SLOW = 5_000_000
 _OFTEN = 64
 #: Names that one process may need: types that are made as the program goes are not to fill its file.
@@ -77,6 +82,7 @@ class Sampler:
             objects = gc.get_objects(1)
             size = len(objects)
             kinds = list(map(type, objects[:: size // LOOKED + 1]))
+            asked, asking = _sites(objects)
             del objects
         finally:
             if enabled:
@@ -93,18 +99,59 @@ class Sampler:
             recorder.mark(layout.MARK_PROMOTED, 0, name, tally[number], len(kinds), size, cost, begun=begun)
         if not top:
             recorder.mark(layout.MARK_PROMOTED, 0, 0, 0, 0, size, cost, begun=begun)
+        if asked:
+            self._write_sites(recorder, asked, asking, begun)
         self.taken += 1
         if time.thread_time_ns() - worked > _SLOW or self.taken % _OFTEN == 0:
             self.every *= 2
 
+    def _write_sites(
+        self, recorder: Recorder, asked: "list[tuple[type, str, int]]", asking: int, begun: int
+    ) -> None:
+        """The commonest pairs of type and line, one mark each, and one of what tracemalloc did not know."""
+        tally: dict[tuple[int, str, int], int] = {}
+        by_id: dict[int, type] = {}
+        for kind, file, line in asked:
+            by_id[id(kind)] = kind
+            key = (id(kind), file, line) if file else (0, "", 0)
+            tally[key] = tally.get(key, 0) + 1
+        unknown = tally.pop((0, "", 0), 0)
+        top = sorted(tally, key=tally.__getitem__, reverse=True)[:SITES]
+        for number, file, line in top:
+            name = recorder.name_id(self._name(by_id[number]))
+            site = (recorder.name_id(self._kept(file)), line)
+            counts = (name, tally[number, file, line], len(asked), unknown, asking)
+            recorder.mark(layout.MARK_ALLOCATED, 0, *counts, begun=begun, site=site)
+        if not top:
+            recorder.mark(layout.MARK_ALLOCATED, 0, 0, 0, len(asked), unknown, asking, begun=begun)
+
     def _name(self, kind: type) -> str:
         # Past what a metaclass may have made of these two.
-        name = f"{_MODULE(kind)}.{_QUALNAME(kind)}"
+        return self._kept(f"{_MODULE(kind)}.{_QUALNAME(kind)}")
+
+    def _kept(self, name: str) -> str:
         if name not in self.names:
             if len(self.names) >= _NAMES:
                 return "(other)"
             self.names.add(name)
         return name
+
+
+def _sites(objects: "list[object]") -> "tuple[list[tuple[type, str, int]], int]":
+    """(type, file, line) of some of the objects, and ns that asking took.
+
+    Nothing where tracemalloc is off; an empty file where it does not know: allocated before it was on, or
+    an instance of a class in Python on 3.11, whose tracemalloc looks for those in the wrong place.
+    """
+    if not objects or not _tracemalloc.is_tracing():
+        return [], 0
+    begun = time.monotonic_ns()
+    found = []
+    for one in objects[:: len(objects) // ASKED + 1]:
+        frames = _tracemalloc._get_object_traceback(one)
+        file, line = frames[0] if frames else ("", 0)
+        found.append((type(one), file, line))
+    return found, time.monotonic_ns() - begun
 
 
 _MODULE: "Any" = type.__dict__["__module__"].__get__

@@ -34,6 +34,7 @@ _QUIET = {
     fmt.MARK_OTHER_CALLBACK,
     fmt.MARK_COLLECT,
     fmt.MARK_PROMOTED,
+    fmt.MARK_ALLOCATED,
 }
 
 

@@ -185,8 +185,8 @@ MARK_SIZE = 96
     MARK_ATTACH, MARK_CLOSE, MARK_FORK, MARK_EXEC, MARK_FREEZE, MARK_THAW, MARK_THRESHOLD, MARK_COLLECT,
     MARK_ENABLE, MARK_DISABLE, MARK_BOUNDARY, MARK_POLICY, MARK_STATE, MARK_IDENTITY, MARK_WRAPPED,
     MARK_REFUSED, MARK_REINSTALLED, _, MARK_OTHER_CALLBACK, MARK_DEAD_COLLECTOR, MARK_FORKED, MARK_LINE,
-    MARK_PROMOTED, MARK_LOOK,
-) = range(1, 25)  # fmt: skip
+    MARK_PROMOTED, MARK_LOOK, MARK_ALLOCATED,
+) = range(1, 26)  # fmt: skip
 MARK_KINDS = (
     (MARK_ATTACH, "attach", "recording begins; a = ns lived before (attached to), b = objects tracked + 1"),
     (MARK_CLOSE, "close", "recording ends in an orderly way"),
@@ -241,6 +241,11 @@ MARK_KINDS = (
         MARK_PROMOTED,
         "promoted",
         "a census of generation 1 just before a gen-1 pass, one mark a type; a = name id of the type (0: it was empty), b = objects of it among c looked at, of d there, e = ns that it took",
+    ),
+    (
+        MARK_ALLOCATED,
+        "allocated",
+        "of objects in generation 1 at a census (the mark promoted of the same time), by what tracemalloc says; file and line = where they were allocated, a = name id of the type (0: none is known), b = objects of it from there among c asked about, of which d are not known, e = ns that asking took",
     ),
     (MARK_LOOK, "look", "stopped for a look at its heap, as asked; a = 0 census, 1 cycles, 2 who holds what"),
 )

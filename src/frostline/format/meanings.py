@@ -43,6 +43,7 @@ HISTORY = (
     (1, "since then: the mark promoted"),
     (1, "since then: the forked mark's c, 0 before, tells how long ago the fork began"),
     (1, "since then: the mark look: how long a process stood still for a look at its heap"),
+    (1, "since then: the mark allocated"),
 )
 
 TEXT_KEYS = (

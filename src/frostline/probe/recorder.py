@@ -247,14 +247,18 @@ class Recorder:
         *,
         begun: int = 0,
         caller: "FrameType | None" = None,
+        site: "tuple[int, int]" = (0, 0),
     ) -> None:
-        """Writes a mark. ``caller`` is the frame to name, ``begun`` the start where it took time."""
+        """Writes a mark. ``caller`` is the frame to name, ``begun`` the start where it took time.
+
+        ``site`` is a file's name id and a line, where there is no frame.
+        """
         place = self._reserve(layout.REGION_MARKS)
         if place is None:
             return
         region, slot = place
         now = time.monotonic_ns()
-        file = line = function = 0
+        (file, line), function = site, 0
         if caller is not None:
             code = caller.f_code
             file = self.name_id(code.co_filename)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from frostline.analysis import Analysis
 from frostline.analysis.verdict import milliseconds as ms
 from frostline.report.blocks import Block, Line, Table
+from frostline.report.words import short_paths
 
 #: Types shown of one process; ``--json`` has them all.
 SHOWN = 8
@@ -60,3 +61,50 @@ def promoted(analysis: Analysis) -> Iterator[Block]:
                 "quiet",
                 indent=2,
             )
+    yield from _allocated(analysis)
+
+
+def _allocated(analysis: Analysis) -> Iterator[Block]:
+    """By what line they were allocated, where tracemalloc was on; else how to hear it."""
+    told = [
+        (process.name, process.promotions.allocated)
+        for process in analysis.processes
+        if process.promotions is not None
+    ]
+    rows: list[tuple[str, ...]] = []
+    for name, found in told:
+        for i, one in enumerate(found.sites[:SHOWN] if found else ()):
+            rows.append(
+                (
+                    name if i == 0 else "",
+                    short_paths(f"{one.file}:{one.line}"),
+                    one.name,
+                    f"~{one.share:.1%}",
+                    f"~{one.objects:,.0f}",
+                    f"{one.samples:,}",
+                )
+            )
+    if rows:
+        yield Table(
+            "Where it was allocated, by tracemalloc",
+            ("process", "line", "type", "share", "objects a pass", "samples"),
+            tuple(rows),
+            frozenset((3, 4, 5)),
+        )
+    for name, found in told:
+        if found is not None:
+            yield Line(
+                f"{name}: {found.asked:,} objects in {found.samples:,} "
+                f"{'sample' if found.samples == 1 else 'samples'} were asked about, which took "
+                f"{ms(found.cost)}; of {found.unknown:,} it does not know. What tracemalloc itself costs the "
+                "program is not in that",
+                "quiet",
+                indent=2,
+            )
+    if told and not any(found for _, found in told):
+        yield Line(
+            "which lines allocate it is told where tracemalloc is on (PYTHONTRACEMALLOC=1), which slows a "
+            "program down",
+            "quiet",
+            indent=2,
+        )
