@@ -10,6 +10,8 @@ from frostline.analysis.intervals import union
 from frostline.analysis.utilisation import curve, mmu, of_several, per_hour
 
 LENGTH = 60
+#: Of 40 with 60 between them, docs/report.md's example.
+REGULAR = [(i * 100, 40) for i in range(10)]
 intervals = st.lists(st.tuples(st.integers(0, LENGTH - 1), st.integers(1, 12)), max_size=8)
 
 
@@ -67,3 +69,11 @@ def test_several_processes_are_one_that_pauses_whenever_any_does(
 def test_nothing_recorded_is_no_pause() -> None:
     assert np.all(mmu(of_several([]), 0, 10, np.array([1, 10])) == 1)
     assert per_hour(np.array([5, 20, 30]), 10, 3_600_000_000_000) == 2
+
+
+def test_a_longer_window_can_have_less_and_bmu_says_so() -> None:
+    start = np.array([begin for begin, _ in REGULAR], np.int64)
+    found = curve(union(start, start + 40), 0, 1_000, np.arange(40, 300))
+    shares = {int(window): i for i, window in enumerate(found.windows)}
+    assert found.mmu[shares[100]] == 0.6 and round(float(found.mmu[shares[140]]), 2) == 0.43
+    assert found.bmu[shares[100]] == found.mmu[shares[140]] and found.at(100) == found.bmu[shares[100]]

@@ -116,6 +116,33 @@ def test_steps_of_which_one_dwarfs_the_rest_have_a_logarithmic_scale(tmp_path: P
     assert steps["uneven"] and steps["caption"].endswith("The scale is logarithmic.")
 
 
+def paused(folder: Path, pauses: int) -> dict[str, Any]:
+    """The figure of utilisation of a process with pauses of 40 ms and 60 ms between them."""
+    folder.mkdir()
+    process = Process(pid=10)
+    for i in range(pauses):
+        process.add_pass(1_000 * MS + i * 100 * MS, 40 * MS)
+    process.add_state(10_000 * MS, (0, 0, 0), closing=True)
+    process.write(folder)
+    drawn = figures(analyse(read_session(folder)))
+    return next(figure for figure in drawn if figure["kind"] == "utilisation")
+
+
+def test_bmu_is_drawn_where_a_longer_window_has_less_and_never_falls(tmp_path: Path) -> None:
+    figure = paused(tmp_path / "many", 20)
+    (line,) = figure["lines"]
+    windows, shares, bounded = (unpack(one) for one in (figure["x"], line["values"], line["bounded"]))
+    at = {round(window): i for i, window in enumerate(windows.tolist())}
+    assert shares[at[40]] == 0 and shares[at[100]] == 60
+    # Of the windows drawn, that of 126 ms holds most of a second pause, and is the worst from 100 ms on.
+    assert bounded[at[100]] == shares[at[126]] and 47 < bounded[at[100]] < 48
+    known = ~np.isnan(shares)
+    assert np.all(bounded[known] <= shares[known]) and np.all(np.diff(bounded[known]) >= 0)
+    assert "BMU of 100 ms: 47.7 % (python (pid 10))" in figure["caption"]
+    (alone,) = paused(tmp_path / "one", 1)["lines"]
+    assert "bounded" not in alone  # nowhere lower: one line says both
+
+
 def test_an_empty_session_has_a_page(tmp_path: Path) -> None:
     from frostline.analysis import analyse
     from frostline.recording import read_session

@@ -86,7 +86,7 @@ def test_contrast_is_computed_as_wcag_does() -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_what_is_drawn_stands_out_from_the_ground(scheme: str) -> None:
     """WCAG 1.4.11: 3 for what a figure says, and 4.5 for texts."""
-    light, dark = (ASSETS / "page.css").read_text().split("@media (prefers-color-scheme: dark)", 1)
+    light, dark = (ASSETS / "page.css").read_text().split("@media screen and (prefers-color-scheme: dark)", 1)
     colors = variables(light)
     if scheme == "dark":
         colors |= variables(dark.split("* {", 1)[0])
@@ -190,7 +190,9 @@ COLUMN = """((title, column) => {
   const table = heading.parentElement.querySelector("table");
   const i = [...table.tHead.rows[0].cells].findIndex((c) => c.textContent === column);
   const head = table.tHead.rows[0].cells[i];
-  const rows = [...table.tBodies[0].rows].map((r) => [r.cells[0].textContent, r.cells[i].textContent]);
+  const own = (cell) => [...cell.childNodes].filter((n) => n.className !== "marks")
+    .map((n) => n.textContent).join("").trim();
+  const rows = [...table.tBodies[0].rows].map((r) => [own(r.cells[0]), own(r.cells[i])]);
   return [head.getAttribute("aria-sort"), rows];
 })"""
 
@@ -264,7 +266,7 @@ def test_everything_can_be_reached_and_used_by_keyboard(tab: browser.Page, file:
     tab.size(1280)
     tab.open(file)
     reached: list[str] = []
-    for _ in range(400):
+    for _ in range(4_000):
         tab.key("Tab")
         what = tab.do(
             "document.activeElement === document.body ? '' : document.activeElement.id ||"
@@ -292,6 +294,30 @@ def test_everything_can_be_reached_and_used_by_keyboard(tab: browser.Page, file:
     assert tab.do("document.activeElement.parentElement.getAttribute('aria-sort')") == "ascending"
     outline = tab.do("getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"
+
+
+@needs_browser
+def test_a_letter_beside_a_number_leads_to_its_doubt_and_is_read_out_with_it(
+    tab: browser.Page, file: Path
+) -> None:
+    tab.size(400)
+    tab.open(file)
+    tab.do("document.querySelector('main td .marks a').focus()")
+    letter, where = tab.do("[document.activeElement.textContent, document.activeElement.hash]")
+    assert where == f"#doubt-{letter}"
+    # What the browser tells a screen reader.
+    tab.call("DOM.enable")
+    root = tab.call("DOM.getDocument")["root"]["nodeId"]
+    node = tab.call("DOM.querySelector", nodeId=root, selector="main td .marks a")["nodeId"]
+    (told,) = tab.call("Accessibility.getPartialAXTree", nodeId=node, fetchRelatives=False)["nodes"]
+    doubt = tab.do(f"document.querySelector('{where}').textContent")
+    assert told["name"]["value"] == f"doubt {letter}" and told["role"]["value"] == "link"
+    assert " ".join(told["description"]["value"].split()) == " ".join(doubt.split())
+    tab.key("Enter")
+    assert tab.do("document.querySelector(':target').id") == f"doubt-{letter}"
+    shown = tab.do("document.querySelector(':target').getBoundingClientRect().top")
+    assert 0 <= shown <= 900
+    assert tab.failures() == []
 
 
 @needs_browser

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from frostline import format as fmt
 from frostline.analysis.commands import when_ready
@@ -52,21 +52,26 @@ def doubts(
                 "attached-late",
                 f"{some(names)}: attached to while running, up to {longest:,.0f} s after the start. Passes "
                 "before that, start-up's among them, are not in the recording",
+                about=tuple(names),
             )
         )
     found.extend(_looked_at(processes))
     lost = sum(p.lost_passes for p in processes)
     if lost:
-        found.append(Doubt("passes-lost", f"{lost:,} passes are missing from the recording"))
+        about = tuple(p.name for p in processes if p.lost_passes)
+        found.append(Doubt("passes-lost", f"{lost:,} passes are missing from the recording", about))
     spans = sum(p.lost_spans for p in processes)
     if spans:
-        found.append(Doubt("spans-lost", f"{spans:,} spans are missing from the recording"))
+        about = tuple(p.name for p in processes if p.lost_spans)
+        found.append(Doubt("spans-lost", f"{spans:,} spans are missing from the recording", about))
     for process in processes:
         found.extend(_process_doubts(process))
     found.extend(_span_doubts(processes, runs))
-    damaged = sum(loss.count for loss in losses if loss.slug == "records-damaged")
+    damaged = [loss for loss in losses if loss.slug == "records-damaged" and loss.count]
     if damaged:
-        found.append(Doubt("records-damaged", f"{damaged:,} damaged records were left out"))
+        count = sum(loss.count for loss in damaged)
+        text = f"{count:,} damaged records were left out"
+        found.append(Doubt("records-damaged", text, whose(damaged, processes)))
     cut = [p.name for p in processes if p.series.incomplete]
     if cut:
         found.append(
@@ -74,15 +79,18 @@ def doubts(
                 "segment-missing",
                 f"{some(cut)}: files of the recording are missing, and how many passes and spans they held "
                 "is not known. Was the session copied whole?",
+                about=tuple(cut),
             )
         )
-    unread = {
-        loss.path
+    unread = [
+        loss
         for loss in losses
         if loss.slug.startswith(("segment-", "region-")) and loss.slug != "segment-missing"
-    }
+    ]
     if unread:
-        found.append(Doubt("files-damaged", f"{len(unread)} files could not be read whole"))
+        files = len({loss.path for loss in unread})
+        text = f"{files} files could not be read whole"
+        found.append(Doubt("files-damaged", text, whose(unread, processes)))
     if running:
         found.append(Doubt("still-running", "the session is still being recorded: these numbers are so far"))
     if clock_error:
@@ -96,12 +104,22 @@ def doubts(
     return tuple(found)
 
 
+def whose(losses: Iterable[Loss], processes: Sequence[ProcessReport]) -> tuple[str, ...]:
+    """Names of the processes that losses are about, in their order; none where no file tells."""
+    recorded = {(p.pid, p.series.series) for p in processes}
+    lost = {(loss.pid, loss.series) for loss in losses if loss.pid}
+    # A series that was laid over another host's clock no longer has the number that its files have.
+    pids = {pid for pid, series in lost if (pid, series) not in recorded}
+    return tuple(p.name for p in processes if (p.pid, p.series.series) in lost or p.pid in pids)
+
+
 def _dead(processes: tuple[ProcessReport, ...]) -> list[Doubt]:
     return [
         Doubt(
             "dead-collector",
             f"{p.name}: ITS COLLECTOR IS DEAD (forked while another thread was inside a pass): "
             "no pass can show, and no cycle is freed",
+            about=(p.name,),
         )
         for p in processes
         if any(event.kind == "dead collector" for event in p.events)
@@ -120,6 +138,7 @@ def _looked_at(processes: tuple[ProcessReport, ...]) -> Iterator[Doubt]:
             f"{some(list(felt))} stood still for {milliseconds(sum(every))}, {milliseconds(max(every))} at a "
             f"time at most, while Frostline looked at the heap as asked ({looks}): what waited for that is "
             "no doing of the server's, and no pass of its collector's",
+            about=tuple(felt),
         )
 
 
@@ -142,6 +161,7 @@ def _freezes(processes: tuple[ProcessReport, ...], ready: tuple[str, int, str] |
                 "no-boundary",
                 f"policy freeze was in force and no boundary came in {some([p.name for p in waiting])}: "
                 f"nothing was frozen. {never_came(ready) or _say(waiting[0])}",
+                about=tuple(p.name for p in waiting),
             )
         )
     return found
@@ -175,6 +195,7 @@ def _no_effect(processes: tuple[ProcessReport, ...]) -> Iterator[Doubt]:
             "froze-nothing",
             f"gc.freeze() froze nothing in {some(names)}, by the interpreter's own count: something in the "
             "program has replaced it. What is said of frozen processes here is not so there",
+            about=tuple(names),
         )
 
 
@@ -195,6 +216,7 @@ def _spliced(processes: tuple[ProcessReport, ...]) -> Iterator[Doubt]:
         "frozen-garbage",
         f"{when} in {_counted(len(spliced), 'process', 'processes')}{serving}: what garbage there was is "
         f"frozen{_how_much([p for p, _, _ in spliced])}",
+        about=tuple(p.name for p, _, _ in spliced),
     )
 
 
@@ -214,6 +236,7 @@ def _not_collected(processes: tuple[ProcessReport, ...]) -> Iterator[Doubt]:
             f"{where} froze without a collect before in {some([p.name for p in which])} ({why}): "
             f"what garbage there was {now} frozen{_how_much(which)}. "
             "Call gc.collect() just before gc.freeze()",
+            about=tuple(p.name for p in which),
         )
 
 
@@ -285,6 +308,7 @@ def _process_doubts(process: ProcessReport) -> list[Doubt]:
                 "other-callbacks",
                 f"{name}: {milliseconds(others)} of {milliseconds(process.pause_total)} of its pauses were "
                 f"other tools' callbacks: {', '.join(process.other_callbacks[:3])}",
+                about=(name,),
             )
         )
     slow = [p for p in process.full_passes if _descheduled(p)]
@@ -295,10 +319,14 @@ def _process_doubts(process: ProcessReport) -> list[Doubt]:
                 f"{name}: {_counted(len(slow), 'full pass', 'full passes')} took over "
                 f"{SLOWEST / 1000:g} us for each object walked: the process was off the CPU, "
                 "or its heap was swapped out",
+                about=(name,),
+                at=tuple(one.start for one in slow),
             )
         )
     if process.series.free_threaded:
-        found.append(Doubt("free-threaded", f"{name}: a free-threaded build, not recorded by this version"))
+        text = f"{name}: a free-threaded build, not recorded by this version"
+        found.append(Doubt("free-threaded", text, about=(name,)))
     if (3, 14, 0) <= process.series.version < (3, 14, 5):
-        found.append(Doubt("incremental", f"{name}: the incremental collector of 3.14.0 to 3.14.4"))
+        text = f"{name}: the incremental collector of 3.14.0 to 3.14.4"
+        found.append(Doubt("incremental", text, about=(name,)))
     return found

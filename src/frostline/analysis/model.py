@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from frostline.analysis.budgets import Budget
+from frostline.analysis.doubtmodel import Doubt as Doubt
 from frostline.analysis.frozen import Frozen
 from frostline.analysis.grouping import Grouping
 from frostline.analysis.heldmodel import Held as Held
@@ -311,14 +312,6 @@ class MissedProcess:
     #: When it was seen; 0 where that is not known.
     first_seen: int = 0
     last_seen: int = 0
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """Why a number may be wrong, or a verdict weaker than it looks."""
-
-    slug: str
-    text: str
 
 
 @dataclass(frozen=True)

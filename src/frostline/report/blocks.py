@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TextIO
 
 from frostline.report.safe import safe
@@ -14,20 +14,46 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 
+#: Letters of doubts, explained under "Doubts".
+Letters = tuple[str, ...]
+
+
+def lettered(text: str, letters: Letters, after: bool = False) -> str:
+    """``[a,b] 12.0``: doubts before a number, whose digits stay in line so, and after a text."""
+    if not letters:
+        return text
+    shown = f"[{','.join(letters)}]"
+    return f"{text} {shown}" if after else f"{shown} {text}"
+
+
 @dataclass(frozen=True)
 class Line:
-    """A paragraph. ``style`` is for terminals: headline, good, bad, quiet or nothing."""
+    """A paragraph. ``style`` is for terminals: headline, good, bad, quiet or nothing.
+
+    ``section`` and ``who`` say which numbers it holds, and whose, for ``letters``: the doubts about them.
+    """
 
     text: str
     style: str = ""
     indent: int = 0
+    section: str = ""
+    who: str = ""
+    letters: Letters = ()
+
+    @property
+    def shown(self) -> str:
+        """Its text with its letters."""
+        return lettered(self.text, self.letters, after=True)
 
 
 @dataclass(frozen=True)
 class Table:
     """``right`` are the columns to align right, by index: numbers, which are never cut or folded.
 
-    ``spare`` are columns that a narrow terminal goes without, the first one first.
+    ``spare`` are columns that a narrow terminal goes without, the first one first. ``section`` says which
+    numbers it holds, ``keys`` whose each row is and, of a single pass, when it began (0: of none); without
+    keys the first column says whose, an empty cell meaning the row above. ``letters`` are the doubts about
+    the cell of a row and a column, ``noted`` those about all of it.
     """
 
     title: str
@@ -35,6 +61,38 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     right: frozenset[int] = frozenset()
     spare: tuple[str, ...] = ()
+    section: str = ""
+    keys: tuple[tuple[str, int], ...] = ()
+    letters: Mapping[tuple[int, int], Letters] = field(default_factory=dict)
+    noted: Letters = ()
+
+    @property
+    def whose(self) -> tuple[tuple[str, int], ...]:
+        """(name, instant) of each row."""
+        if self.keys:
+            return self.keys
+        found: list[tuple[str, int]] = []
+        above = ""
+        for row in self.rows:
+            above = row[0] or above
+            found.append((above, 0))
+        return tuple(found)
+
+    @property
+    def heading(self) -> str:
+        """Its title with its letters."""
+        return lettered(self.title, self.noted, after=True)
+
+    def cells(self, ascii_only: bool) -> list[list[str]]:
+        """Its heads and its rows as they are printed, letters and all."""
+        rows = [
+            [
+                lettered(text, self.letters.get((r, c), ()), after=c not in self.right)
+                for c, text in enumerate(row)
+            ]
+            for r, row in enumerate(self.rows)
+        ]
+        return [[safe(text, ascii_only) for text in row] for row in (self.columns, *rows)]
 
     def without(self, names: Iterable[str]) -> Table:
         """The table without these columns."""
@@ -45,6 +103,7 @@ class Table:
             columns=tuple(self.columns[i] for i in kept),
             rows=tuple(tuple(row[i] for i in kept) for row in self.rows),
             right=frozenset(at for at, i in enumerate(kept) if i in self.right),
+            letters={(r, kept.index(c)): some for (r, c), some in self.letters.items() if c in kept},
         )
 
     def filled(self) -> Table:
@@ -62,14 +121,13 @@ def plain(blocks: Iterable[Block]) -> Iterator[str]:
     """Lines of ASCII, of any width: for pipes, logs and NO_COLOR."""
     for block in blocks:
         if isinstance(block, Line):
-            yield " " * block.indent + safe(block.text, ascii_only=True)
+            yield " " * block.indent + safe(block.shown, ascii_only=True)
             continue
         block = block.filled()
         yield ""
         if block.title:
-            yield safe(block.title, ascii_only=True)
-        rows = [block.columns, *block.rows]
-        cells = [[safe(text, ascii_only=True) for text in row] for row in rows]
+            yield safe(block.heading, ascii_only=True)
+        cells = block.cells(ascii_only=True)
         widths = [max(len(row[i]) for row in cells) for i in range(len(block.columns))]
         for row in cells:
             parts = [
@@ -99,7 +157,7 @@ def _write_rich(blocks: Iterable[Block], stream: TextIO) -> None:
     for block in blocks:
         if isinstance(block, Line):
             # Text, not str: a title with [markup] in it stays what it is.
-            text = Text(safe(block.text, not utf8), style=_STYLES.get(block.style, ""))
+            text = Text(safe(block.shown, not utf8), style=_STYLES.get(block.style, ""))
             if block.style == "command":  # the terminal may wrap it: it is there to be copied
                 console.print(Text(" " * block.indent) + text, soft_wrap=True)
             else:
@@ -130,7 +188,7 @@ def _fit(block: Table, width: int, utf8: bool) -> tuple[RichTable, int]:
 
     Numbers stay whole. Where that is not enough it is wider than the terminal, which wraps it.
     """
-    cells = [[safe(text, not utf8) for text in row] for row in (block.columns, *block.rows)]
+    cells = block.cells(not utf8)
     natural = [max(len(row[i]) for row in cells) for i in range(len(block.columns))]
     least = [
         size if i in block.right else min(size, _FOLDED if i else _FIRST) for i, size in enumerate(natural)
@@ -168,7 +226,7 @@ def _rich_table(
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    title = Text(safe(block.title, not utf8), style="bold")
+    title = Text(safe(block.heading, not utf8), style="bold")
     if left_out:
         title.append(f" (too narrow for: {', '.join(left_out)})", style="dim")
     table = RichTable(

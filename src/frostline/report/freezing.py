@@ -22,6 +22,7 @@ from frostline.analysis.frozen import (
 from frostline.analysis.verdict import milliseconds as ms
 from frostline.analysis.verdict import plural, some
 from frostline.report.blocks import Block, Line, Table
+from frostline.report.marks import FREEZING
 from frostline.report.words import short_paths
 
 #: ns. What the policy's own work took in all, under which it is left to ``--json``.
@@ -63,7 +64,8 @@ def freezing(analysis: Analysis) -> Iterator[Block]:
         )
     if rows:
         columns = ("process", "at s", "frozen", "objects", "thawed at s", "freezes", "grown since")
-        yield Table("Freezing", columns, tuple(rows), frozenset((1, 3, 4, 5, 6)), ("freezes", "thawed at s"))
+        right, spare = frozenset((1, 3, 4, 5, 6)), ("freezes", "thawed at s")
+        yield Table("Freezing", columns, tuple(rows), right, spare, section=FREEZING)
     for process in analysis.processes:
         for line in lines(process):
             yield Line(f"{process.name}: {line}", indent=2)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from frostline.analysis import Analysis
 from frostline.analysis.hostmodel import KINDS, HostProcessReport, HostReport
 from frostline.report.blocks import Block, Line, Table
+from frostline.report.marks import HOST
 from frostline.report.words import number, seconds
 
 #: A pressure, or a share stolen, that is worth a word.
@@ -55,7 +56,7 @@ def _processes(sampled: list[tuple[str, HostProcessReport]]) -> Iterator[Block]:
             "main thread %",
             "was put off /s",
         )
-        yield Table("The host", columns, rows, frozenset(range(1, 12)), spare)
+        yield Table("The host", columns, rows, frozenset(range(1, 12)), spare, section=HOST)
 
 
 def _slow(analysis: Analysis) -> Iterator[Block]:

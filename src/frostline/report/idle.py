@@ -12,6 +12,7 @@ from frostline.analysis.ranks import CONSISTENT, SUPPLY, Consistent, LongGap, Ra
 from frostline.analysis.verdict import milliseconds as ms
 from frostline.analysis.waits import BY_REQUESTS
 from frostline.report.blocks import Block, Line, Table
+from frostline.report.marks import CAUSES, GAPS, LONGEST_GAPS
 from frostline.report.safe import cell
 from frostline.report.words import number, short_paths, walked
 
@@ -70,7 +71,7 @@ def _buckets(ranks: tuple[Rank, ...]) -> Iterator[Block]:
     columns = ("rank", "length ms", "gaps", "total ms", "consistent", "their ms", "supply", "ms of these")
     spare = ("ms of these", "supply")
     title = "Gaps between the steps of each rank"
-    yield Table(title, columns, tuple(rows), frozenset(range(2, 8)), spare)
+    yield Table(title, columns, tuple(rows), frozenset(range(2, 8)), spare, section=GAPS)
 
 
 def _range(rank: Rank, low: int, high: int) -> str:
@@ -132,7 +133,8 @@ def _processes(ranks: tuple[Rank, ...]) -> Iterator[Block]:
     if rows:
         spare = ("longest ms", "reclaimed", "gen: passes", "walked", "in passes", "ms", "gaps")
         right = frozenset((2, 3, 4, 5, 6, 9, 10, 11))
-        yield Table("Whose passes the gaps are consistent with", columns, tuple(rows), right, spare)
+        title = "Whose passes the gaps are consistent with"
+        yield Table(title, columns, tuple(rows), right, spare, section=CAUSES)
         yield Line(
             f"share: of the rank's gap time without supply gaps. chance: share of {SHIFTS:,} circular shifts "
             "of its passes that cover as much of the gaps; claimed up to 5 % over all processes tried. That "
@@ -183,7 +185,8 @@ def _longest(analysis: Analysis) -> Iterator[Block]:
     total = sum(rank.count for rank in analysis.ranks)
     title = f"Longest gaps: {len(shown)} of {total:,}, at most {SHOWN_ALIKE} of a rank"
     columns = ("rank", "at s", "ms", "verdict", "the longest pass in it")
-    yield Table(title, columns, rows, frozenset((1, 2)), ("at s", "the longest pass in it"))
+    spare = ("at s", "the longest pass in it")
+    yield Table(title, columns, rows, frozenset((1, 2)), spare, section=LONGEST_GAPS)
 
 
 # --- for machines -----------------------------------------------------------------------

@@ -10,6 +10,7 @@ from frostline.analysis.verdict import milliseconds as ms
 from frostline.analysis.walked import HOW_FULL
 from frostline.report.blocks import Block, Line, Table
 from frostline.report.brief import noted
+from frostline.report.marks import FULL, PASSES
 from frostline.report.words import (
     forecast_checked,
     forecast_words,
@@ -56,7 +57,7 @@ def generations(analysis: Analysis) -> Iterator[Block]:
         return
     spare = ("callbacks ms", "Frostline's", "yield", "of wall", "p50", "p99")
     title = "Passes: pauses in ms, as the process felt them"
-    yield Table(title, columns, tuple(rows), frozenset(range(1, 13)), spare)
+    yield Table(title, columns, tuple(rows), frozenset(range(1, 13)), spare, section=PASSES)
     for how, generations in hows.items():
         which = " and ".join(map(str, sorted(generations)))
         unknown, of = (sum(numbers) for numbers in zip(*generations.values(), strict=True))
@@ -93,7 +94,9 @@ def full(analysis: Analysis) -> Iterator[Block]:
     )
     columns = ("process", "at s", "pause ms", "why", "walked", "reclaimed", "trigger (not the cause)")
     title = f"Full passes: the {len(rows)} longest of {len(passes):,}"
-    yield Table(title, columns, rows, frozenset((1, 2, 4, 5)), ("at s", "trigger (not the cause)"))
+    keys = tuple((process.name, p.start) for p, process in passes[:SHOWN_FULL])
+    spare = ("at s", "trigger (not the cause)")
+    yield Table(title, columns, rows, frozenset((1, 2, 4, 5)), spare, section=FULL, keys=keys)
     for process in analysis.processes:
         if process.forecast is not None:
             yield Line(f"Next in {process.name}: {forecast_words(process.forecast)}", "quiet", indent=2)

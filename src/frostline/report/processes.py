@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from frostline.analysis import Analysis, State
 from frostline.report.blocks import Block, Line, Table
 from frostline.report.brief import noted, rest
+from frostline.report.marks import PROCESSES, STATE
 from frostline.report.words import (
     NO_CLOSE,
     NO_CLOSE_WHY,
@@ -44,7 +45,8 @@ def processes(analysis: Analysis) -> Iterator[Block]:
     )  # fmt: skip
     if rows:
         spare = ("lost", "policy", "python", "spans", "recorded", "end")
-        yield Table("Processes", columns, tuple(rows), frozenset((3, 4, 5, 6, 7, 8)), spare)
+        right = frozenset((3, 4, 5, 6, 7, 8))
+        yield Table("Processes", columns, tuple(rows), right, spare, section=PROCESSES)
         yield from rest(analysis)
     if any(row[-1] == NO_CLOSE for row in rows):
         yield Line(NO_CLOSE_WHY, "quiet", indent=2)
@@ -74,7 +76,8 @@ def state(analysis: Analysis) -> Iterator[Block]:
     columns = ("process", "at", "collector", "thresholds", "collections by gen", "frozen", "callbacks")
     if rows:
         spare = ("callbacks", "collector")
-        yield Table("The collector's state", columns, tuple(rows), frozenset((5, 6)), spare)
+        right = frozenset((5, 6))
+        yield Table("The collector's state", columns, tuple(rows), right, spare, section=STATE)
 
 
 def _state_cells(state: State, thawed: bool) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from frostline.analysis import Analysis
 from frostline.analysis.requests import NEVER, Measure, RequestReport, Share
 from frostline.analysis.verdict import milliseconds as ms
 from frostline.report.blocks import Block, Line, Table
+from frostline.report.marks import JOINED, REQUESTS
 from frostline.report.safe import cell
 from frostline.report.words import number
 
@@ -48,7 +49,9 @@ def _measured(report: RequestReport) -> Table:
         "ms", "count", "p50", "p99", "p99.9", "max", "slow", "touched", "p99 of these", "p99 of the rest",
     )  # fmt: skip
     spare = ("p99 of these", "p99.9", "slow")
-    return Table(f"Requests of {report.name}", columns, tuple(rows), frozenset(range(1, 10)), spare)
+    keys = ((report.name, 0),) * len(rows)
+    title, right = f"Requests of {report.name}", frozenset(range(1, 10))
+    return Table(title, columns, tuple(rows), right, spare, section=REQUESTS, keys=keys)
 
 
 def _cell(value: int | None) -> str:
@@ -108,7 +111,8 @@ def _consistent(report: RequestReport, floor: int, factor: float) -> Iterator[Bl
     spare = ("ms in all", "touched", "beyond chance", "p99 of the rest")
     if rows:
         title = f"Passes in the requests of {report.name}"
-        yield Table(title, columns, tuple(rows), frozenset(range(2, 9)), spare)
+        keys = ((report.name, 0),) * len(rows)
+        yield Table(title, columns, tuple(rows), frozenset(range(2, 9)), spare, section=JOINED, keys=keys)
     if every - shown:
         yield Line(
             f"{len(every - shown):,} processes more have passes in them, which cover under "

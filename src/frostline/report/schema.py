@@ -73,6 +73,7 @@ RUNS = Schema(
         Column(
             "launch_offset", "share", "that start's median step time over the others': 1.031 is 3.1 % slower"
         ),
+        Column("doubts", "text", "names of the doubts about its numbers; those about all runs are not here"),
     ),
 )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from frostline.analysis import Analysis, LabelStats, LongStep
 from frostline.report.blocks import Block, Table
+from frostline.report.marks import SLOW, STEPS
 from frostline.report.words import (
     number,
     short_paths,
@@ -45,7 +46,8 @@ def labels(analysis: Analysis) -> Iterator[Block]:
     )  # fmt: skip
     if rows:
         spare = ("of these", "touched", "p99 of the rest", "kind", "total", "p99")
-        yield Table("Steps", columns, tuple(rows), frozenset((*range(3, 9), 10, 11)), spare)
+        right = frozenset((*range(3, 9), 10, 11))
+        yield Table("Steps", columns, tuple(rows), right, spare, section=STEPS)
 
 
 def _overlap_words(label: LabelStats) -> str:
@@ -91,4 +93,5 @@ def slow(analysis: Analysis) -> Iterator[Block]:
     title = f"Slow steps: the {len(shown)} longest of {total:,}"
     if any(n > SHOWN_ALIKE for n in alike.values()):
         title += f", at most {SHOWN_ALIKE} of a label"
-    yield Table(title, columns, rows, frozenset((2, 3, 4)), ("at s", "the longest pass in it"))
+    spare = ("at s", "the longest pass in it")
+    yield Table(title, columns, rows, frozenset((2, 3, 4)), spare, section=SLOW)

@@ -97,7 +97,8 @@ def _runs(analysis: Analysis, pairs: list[tuple[str, ProcessReport]]) -> Iterato
         launches = (1,) * len(pairs)
     offsets = {one.run: one.ratio for one in analysis.grouping.offsets}
     for (run, process), launch in zip(pairs, launches, strict=True):
-        yield (*_run(run, process, analysis.start), launch, offsets.get(launch))
+        doubts = dict.fromkeys(one.slug for one in analysis.doubts if process.name in one.about)
+        yield (*_run(run, process, analysis.start), launch, offsets.get(launch), " ".join(doubts) or None)
 
 
 def _run(run: str, p: ProcessReport, zero: int) -> tuple[object, ...]:

@@ -12,6 +12,7 @@ from frostline.report.freezing import freezing, planned
 from frostline.report.groups import groups
 from frostline.report.host import host
 from frostline.report.idle import gaps
+from frostline.report.marks import LONGEST, RESTS, Note, marked, notes
 from frostline.report.passes import explicit, full, generations
 from frostline.report.processes import events, processes, state
 from frostline.report.promotion import promoted, rhythm
@@ -22,11 +23,17 @@ from frostline.report.words import longest_line, seconds, sentence, short_paths
 
 #: Rows shown of what can be long; ``--csv`` and ``--json`` have them all.
 SHOWN_LABELS = 5
-SHOWN_LOSSES = 10
+#: Of losses of one name.
+SHOWN_LOSSES = 5
 
 
-def report(analysis: Analysis) -> Iterator[Block]:
-    """Everything, in the order in which it is needed."""
+def report(analysis: Analysis) -> list[Block]:
+    """Everything, in the order in which it is needed, with a letter at each number that is in doubt."""
+    found = notes(analysis)
+    return marked(_sections(analysis, found), found)
+
+
+def _sections(analysis: Analysis, found: tuple[Note, ...]) -> Iterator[Block]:
     yield from _verdict(analysis)
     yield from processes(analysis)
     yield from generations(analysis)
@@ -45,7 +52,7 @@ def report(analysis: Analysis) -> Iterator[Block]:
     yield from freezing(analysis)
     yield from state(analysis)
     yield from events(analysis)
-    yield from _doubts(analysis)
+    yield from _doubts(found)
     yield from _advice(analysis)
 
 
@@ -61,11 +68,13 @@ def _verdict(analysis: Analysis) -> Iterator[Block]:
         yield Line(f"{line}.")
     longest = max(analysis.processes, key=lambda p: p.longest, default=None)
     if longest is not None:
-        yield Line(longest_line("Longest pause", longest, longest.longest, longest.longest_text))
+        text = longest_line("Longest pause", longest, longest.longest, longest.longest_text)
+        yield Line(text, section=LONGEST, who=longest.name)
         later = max(analysis.processes, key=lambda p: p.serving_longest)
         if later.serving and later.serving_longest != longest.longest:
             words = later.serving_longest_text
-            yield Line(longest_line("After start-up", later, later.serving_longest, words))
+            text = longest_line("After start-up", later, later.serving_longest, words)
+            yield Line(text, section=LONGEST, who=later.name)
     ours = planned(analysis)
     if ours:
         yield Line(ours)
@@ -73,7 +82,8 @@ def _verdict(analysis: Analysis) -> Iterator[Block]:
     count = len({(p.session, p.pid) for p in analysis.processes})
     text = f"{count} {'process' if count == 1 else 'processes'} recorded, {len(missed)} missed"
     state = ", still running" if analysis.running else ""
-    yield Line(f"{text}, {analysis.records:,} records over {seconds(analysis.stop - analysis.start)}{state}.")
+    over = seconds(analysis.stop - analysis.start)
+    yield Line(f"{text}, {analysis.records:,} records over {over}{state}.", section=RESTS)
     if verdict.slow or verdict.slow_requests:
         factor = analysis.options.long_factor
         yield Line(
@@ -96,20 +106,23 @@ def _next(every: tuple[Advice, ...]) -> Line:
     return Line(f"Next: {short_paths(first.text)}.")
 
 
-def _doubts(analysis: Analysis) -> Iterator[Block]:
-    if analysis.doubts:
+def _doubts(found: tuple[Note, ...]) -> Iterator[Block]:
+    doubts = [note for note in found if not note.loss]
+    if doubts:
         yield Line("")
         yield Line("Doubts", "headline")
-        for doubt in analysis.doubts:
-            yield Line(f"{doubt.text} [{doubt.slug}]", "bad", indent=2)
-    if analysis.losses:
+        for note in doubts:
+            yield Line(f"[{note.letter}] {note.texts[0]} [{note.slug}]", "bad", indent=2)
+    losses = [note for note in found if note.loss]
+    if losses:
         yield Line("")
         yield Line("Not in the recording", "headline")
-        for loss in analysis.losses[:SHOWN_LOSSES]:
-            who = f"pid {loss.pid}: " if loss.pid else ""
-            yield Line(f"{who}{loss}", indent=2)
-        if len(analysis.losses) > SHOWN_LOSSES:
-            yield Line(f"and {len(analysis.losses) - SHOWN_LOSSES:,} more, see --json", "quiet", indent=2)
+    for note in losses:  # some of each name: a letter in a row must lead to words
+        for text in note.texts[:SHOWN_LOSSES]:
+            yield Line(f"[{note.letter}] {text}", indent=2)
+        more = len(note.texts) - SHOWN_LOSSES
+        if more > 0:
+            yield Line(f"[{note.letter}] and {more:,} more of these, see --json", "quiet", indent=2)
 
 
 def _advice(analysis: Analysis) -> Iterator[Block]:

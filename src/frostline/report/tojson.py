@@ -31,7 +31,7 @@ def to_json(analysis: Analysis) -> dict[str, Any]:
         "budgets": [asdict(one) for one in analysis.budgets],
         "missed": [asdict(one) for one in analysis.missed],
         "grouping": asdict(analysis.grouping),
-        "doubts": [asdict(one) for one in analysis.doubts],
+        "doubts": [{**asdict(one), "touches": list(one.touches)} for one in analysis.doubts],
         "losses": [asdict(one) for one in analysis.losses],
         "runs": [asdict(run) for run in analysis.runs],
         "requests": [requests_json(one) for one in analysis.requests],

@@ -153,12 +153,14 @@ def _doubts(report: RequestReport) -> Iterator[Doubt]:
             "requests-late",
             f"{report.name} is invalid as a measurement: the client sent late (p99 of sent - intended "
             f"{ms(report.late_p99)}, bound {ms(report.late_bound)}), so it was the bottleneck itself",
+            about=(report.name,),
         )
     if report.loop == CLOSED:
         yield Doubt(
             "requests-closed-loop",
             f"{report.name} is a closed loop: its client waited for answers before it sent more, so a stall "
             "hides the requests that it kept from being sent; metered latency is an estimate of them",
+            about=(report.name,),
         )
     if report.outside:
         failed = f", {report.outside_failed:,} of them failures" if report.outside_failed else ""
@@ -166,11 +168,14 @@ def _doubts(report: RequestReport) -> Iterator[Doubt]:
             "requests-outside",
             f"{report.name}: {report.outside:,} requests lie outside of the recorded time and are left out"
             f"{failed}",
+            about=(report.name,),
         )
     if report.unread:
-        yield Doubt("requests-unread", f"{report.name}: {report.unread:,} lines could not be read")
+        text = f"{report.name}: {report.unread:,} lines could not be read"
+        yield Doubt("requests-unread", text, about=(report.name,))
     if report.clock_error > COARSE:
         yield Doubt(
             "requests-clock",
             f"{report.name} is laid over the recording by the wall clock, to {ms(report.clock_error)}",
+            about=(report.name,),
         )

@@ -8,8 +8,8 @@ import numpy as np
 
 from frostline import format as fmt
 from frostline.analysis import Analysis, LabelStats, ProcessReport
+from frostline.analysis import doubtmodel as kinds
 from frostline.analysis.budgets import since as pauses_since
-from frostline.analysis.intervals import Union, union
 from frostline.analysis.ranks import Rank
 from frostline.analysis.steps import ids_of
 from frostline.analysis.utilisation import WINDOWS, curve, of_several
@@ -30,12 +30,16 @@ ZOOM_POINTS = 3_000
 SHADED = 12
 SHADED_PASSES = 1_000
 CURVES = 6
+#: BMU is said in words of this length, ns.
+PROMISED = 100_000_000
 #: Half the width of a zoom, ns.
 AROUND = 500_000_000
 #: A step is drawn red where passes of its own process took at least this part of it.
 TOUCHED = 0.1
 #: Steps are drawn on a logarithmic scale if the longest is over so many times their median.
 UNEVEN = 50
+#: Kinds of numbers that figures of steps show.
+_OF_STEPS = (kinds.SPANS, kinds.LENGTHS, kinds.ACROSS)
 #: Bounds of the pause histogram, ms: 1, 2, 5 in each decade.
 BOUNDS = tuple(m * 10.0**e for e in range(-2, 4) for m in (1, 2, 5))
 
@@ -122,6 +126,7 @@ def _timeline(analysis: Analysis) -> Figure:
         f"a stop of one process, as long as it lasted. Full passes stand out; the line: boundary.{note}",
         "lanes": lanes,
         "until": (analysis.stop - analysis.start) / 1e6,
+        "about": ((kinds.PASSES,), [process.name for process in analysis.processes[:LANES]]),
     }
 
 
@@ -187,6 +192,7 @@ def _steps(analysis: Analysis) -> list[Figure]:
                 "touched": packed(touched[kept], "u1"),
                 "drawn": len(kept),
                 "count": len(start),
+                "about": (_OF_STEPS, [process.name]),
             }
         )
     return found
@@ -243,6 +249,7 @@ def _zooms(analysis: Analysis) -> list[Figure]:
                 "touched": packed(touched[inside], "u1"),
                 "pauseStart": packed(since(analysis, pauses.start[shaded]), "f8"),
                 "pauseLength": packed(pauses.length[shaded] / 1e6, "f4"),
+                "about": ((*_OF_STEPS, kinds.PASSES), [process.name]),
             }
         )
     return found
@@ -279,6 +286,7 @@ def _histogram(processes: list[ProcessReport]) -> Figure:
         "little. The scale of counts is compressed: one long pause among thousands of short ones is seen.",
         "x": packed(np.array(BOUNDS), "f4"),
         "lines": lines,
+        "about": ((kinds.PASSES, kinds.PAUSES), [process.name for process in processes]),
     }
 
 
@@ -306,26 +314,39 @@ def _heap(analysis: Analysis, processes: list[ProcessReport]) -> Figure:
         "Estimated from net container allocations: at most, since CPython does not count all deaths.",
         "x": packed((edges[1:] - analysis.start) / 1e6, "f8"),
         "lines": lines,
+        "about": ((kinds.WALKED, kinds.FROZEN, kinds.PASSES), [process.name for process in processes]),
     }
 
 
 def _utilisation(analysis: Analysis, busiest: list[ProcessReport]) -> Figure:
-    lines = []
-    for process in busiest[:CURVES]:
-        shares = curve(process.pauses.union, pauses_since(process), process.stop)
-        lines.append({"name": process.name, "values": packed(100 * shares.mmu, "f4")})
+    found = [
+        (process.name, curve(process.pauses.union, pauses_since(process), process.stop))
+        for process in busiest[:CURVES]
+    ]
     if len(busiest) > 1:
-        both: Union = of_several([p.pauses.union for p in busiest])
         start = min(pauses_since(p) for p in busiest)
-        shares = curve(union(both.start, both.stop), start, analysis.stop)
-        lines.append({"name": "any of them", "values": packed(100 * shares.mmu, "f4")})
-    if not lines:
+        found.append(
+            ("any of them", curve(of_several([p.pauses.union for p in busiest]), start, analysis.stop))
+        )
+    if not found:
         return {}
+    lines = []
+    for name, shares in found:
+        line = {"name": name, "values": packed(100 * shares.mmu, "f4")}
+        if bool((shares.mmu > shares.bmu).any()):
+            line["bounded"] = packed(100 * shares.bmu, "f4")
+        lines.append(line)
+    name, shares = found[-1]
+    least = shares.at(PROMISED)
+    said = f" BMU of {PROMISED / 1e6:,.0f} ms: {100 * least:.1f} % ({name})." if least is not None else ""
     return {
         "kind": "utilisation",
-        "title": "What the collector leaves to the program (MMU)",
-        "caption": "The least share of any window of that length in which the process was not stopped, after "
-        "start-up: at 10 ms, 0 % means that somewhere all of 10 ms were a pause.",
+        "title": "What the collector leaves to the program (MMU, BMU)",
+        "caption": "MMU, solid: the least share of any window of just that length in which the process was "
+        "not stopped, after start-up; at 10 ms, 0 % means that somewhere all of 10 ms were a pause. A longer "
+        "window can have less, where a second pause falls into it. BMU, dashed where it is lower: the least "
+        f"share of any window of that length or longer, which never falls.{said}",
         "x": packed(WINDOWS / 1e6, "f8"),
         "lines": lines,
+        "about": ((kinds.PASSES, kinds.PAUSES), [process.name for process in busiest]),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from frostline.analysis import Analysis
+from frostline.analysis import doubtmodel as kinds
 from frostline.analysis.requests import NEVER, RequestReport
 from frostline.report.html.figures import Figure, packed, since, thinned
 
@@ -36,4 +37,5 @@ def _figure(analysis: Analysis, report: RequestReport) -> Figure:
         "touched": packed(touched[kept], "u1"),
         "drawn": len(kept),
         "count": len(start),
+        "about": ((kinds.REQUESTS, kinds.QUANTILES, kinds.COUNTED, kinds.JOINED), [report.name]),
     }

@@ -248,9 +248,12 @@
   }
 
   function drawUtilisation(place, figure) {
-    drawLines(place, figure, (line, stroke) => [[
-      { label: line.name, stroke, width: 2, points: { show: false }, value: (u, v) => (v == null ? "" : v.toFixed(1) + " %") }, gaps(unpack(line.values)),
-    ]], {
+    const value = (u, v) => (v == null ? "" : v.toFixed(1) + " %");
+    const one = (label, stroke, values, dash) => [{ label, stroke, width: 2, dash, points: { show: false }, value }, gaps(unpack(values))];
+    drawLines(place, figure, (line, stroke) => [
+      one(line.name + ", MMU", stroke, line.values),
+      ...(line.bounded ? [one(line.name + ", BMU", stroke, line.bounded, [6, 4])] : []),
+    ], {
       first: { label: "window", value: (u, v) => (v == null ? "" : length(v)) },
       scales: { x: { time: false, distr: 3 }, y: { range: [0, 102] } },
       axes: [below("", milliseconds), axis("", (u, ticks) => ticks.map((t) => t + " %"))],
@@ -289,9 +292,10 @@
 
   // --- tables -----------------------------------------------------------------------
   const collator = new Intl.Collator("en", { numeric: true });
-  // What is unknown comes last, whichever way a column is sorted.
+  // What is unknown comes last, whichever way a column is sorted. Letters of doubts are no part of a value.
   function key(cell, numbers) {
-    const text = cell.textContent.trim();
+    const own = Array.from(cell.childNodes).filter((node) => node.className !== "marks");
+    const text = own.map((node) => node.textContent).join("").trim();
     if (text === "" || text === "-") return [2, 0];
     const value = numbers ? parseFloat(text.replace(/^[<>=~+]+/, "").replace(/,/g, "")) : NaN;
     return Number.isNaN(value) ? [1, text] : [0, value];
