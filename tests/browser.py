@@ -38,6 +38,9 @@ KEYS = {
     "+": ("Equal", 187, "+"),
     "0": ("Digit0", 48, "0"),
     "ArrowRight": ("ArrowRight", 39, ""),
+    "ArrowDown": ("ArrowDown", 40, ""),
+    "ArrowUp": ("ArrowUp", 38, ""),
+    "Home": ("Home", 36, ""),
 }
 
 
@@ -135,6 +138,8 @@ class Page:
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
             self.call(f"{domain}.enable")
+        # A window without a screen never has the focus: its elements would get no event of it.
+        self.call("Emulation.setFocusEmulationEnabled", enabled=True)
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         return self.browser.call(method, self._session, **parameters)

@@ -4,34 +4,48 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from html import escape
+from dataclasses import replace
 
-from frostline.experiment.ablation.judging import Outcome
+from frostline.experiment.ablation.judging import Judged, Outcome
 from frostline.experiment.statistics import IMPROVED, NO_EFFECT, REGRESSED
-from frostline.report import Block, plain
-from frostline.report.safe import safe
+from frostline.report import Block, Line
+from frostline.report.html.parts import asset, document, rendered, text
 
-_COLORS = {IMPROVED: "#18794e", REGRESSED: "#b42318", NO_EFFECT: "#475467"}
-_LEFT, _WIDTH, _ROW, _RIGHT = 260, 520, 34, 340
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-_STYLE = """body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:68rem;padding:0 1rem}
-pre{overflow-x:auto;white-space:pre-wrap;background:#f5f7fa;padding:1rem;font-size:13px}svg{max-width:100%;height:auto}
-text{font:13px system-ui,sans-serif}"""
+_CLASSES = {IMPROVED: "improved", REGRESSED: "regressed", NO_EFFECT: "none"}
+#: Of one row's figure, CSS pixels.
+_WIDTH, _HEIGHT = 280, 26
+_STYLE = """
+.forest svg { display: block; width: 17.5rem; }
+.forest td, .forest th { vertical-align: middle !important; }
+.forest small { color: var(--quiet); font-weight: 400; }
+.forest circle { fill: var(--unsure); } .forest .span { stroke: var(--unsure); stroke-width: 3; }
+.forest .improved circle { fill: var(--good); } .forest .improved .span { stroke: var(--good); }
+.forest .regressed circle { fill: var(--bad); } .forest .regressed .span { stroke: var(--bad); }
+.forest .none circle { fill: var(--quiet); } .forest .none .span { stroke: var(--quiet); }
+.forest .noise { fill: var(--rule); } .forest .one { stroke: var(--quiet); }
+.forest tfoot text { fill: var(--quiet); font: 12px system-ui, sans-serif; }
+.forest tfoot td { border: 0 !important; }
+@media (max-width: 40rem) { .forest svg { width: 13rem; } .forest tfoot text { font-size: 15px; } }
+"""
 
 
 def page(outcome: Outcome, blocks: Iterable[Block]) -> str:
     """A page that loads nothing: the figure, and below it what the command printed."""
-    text = escape("\n".join(plain(blocks)))
-    return "\n".join(
-        (
-            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-            f"<title>Frostline: ablation</title><style>{_STYLE}</style></head><body>",
-            "<h1>What each arm changes</h1>",
-            *_figure(outcome),
-            f"<pre>{text}</pre></body></html>",
-        )
+    body = (
+        "<header><h1>What each arm changes</h1></header><main>",
+        *_figure(outcome),
+        *rendered(_in_words(blocks)),
+        "</main>",
     )
+    return document("Frostline: ablation", (asset("page.css"), _STYLE), body)
+
+
+def _in_words(blocks: Iterable[Block]) -> Iterator[Block]:
+    for block in blocks:
+        # A terminal sets the sentence of an arm without an effect in bold: it heads nothing.
+        if isinstance(block, Line) and block.style == "headline":
+            block = replace(block, style="")
+        yield block
 
 
 def _figure(outcome: Outcome) -> Iterator[str]:
@@ -46,46 +60,62 @@ def _figure(outcome: Outcome) -> Iterator[str]:
         if value
     ]
     reach = max(0.02, *ends) * 1.1
-    height = _ROW * (len(judged) + 2)
-
-    def x(ratio: float) -> float:
-        return _LEFT + _WIDTH / 2 * (1 + math.log(ratio) / reach)
-
+    yield '<figure class="forest" aria-labelledby="forest" aria-describedby="read">'
+    yield '<h2 id="forest">Ratio to the control</h2>'
+    yield '<div class="wide" role="region" tabindex="0" aria-labelledby="forest">'
+    heads = (("arm", ""), ("less, or more", ""), ("ratio", "right"), ("95 %", "right"), ("verdict", ""))
+    style = "".join(f'<th scope="col"{f" class={kind}" if kind else ""}>{name}</th>' for name, kind in heads)
+    yield f'<table aria-labelledby="forest"><thead><tr>{style}</tr></thead><tbody>'
+    for one in judged:
+        yield from _row(one, reach)
+    yield f'</tbody><tfoot><tr><td></td><td>{_axis(reach)}</td><td colspan="3"></td></tr></tfoot>'
+    yield "</table></div>"
     yield (
-        f'<svg viewBox="0 0 {_LEFT + _WIDTH + _RIGHT} {height}" role="img" aria-label="Ratio of each arm to '
-        'the control, with its 95 % interval; the grey band is the noise of two equal arms.">'
+        '<figcaption id="read">Ratio to the control, logarithmic, the upright line is 1. Point: over the '
+        "blocks; line: 95 % interval by inverting the exact sign-flip test; grey: what two equal arms would "
+        "differ by, 95 % of the time.</figcaption></figure>"
     )
-    yield f'<line x1="{x(1):.1f}" x2="{x(1):.1f}" y1="0" y2="{height - _ROW}" stroke="#98a2b3"/>'
-    for number, one in enumerate(judged):
-        y = _ROW * number + _ROW / 2
-        effect, color = one.effect, _COLORS.get(one.verdict, "#b54708")
-        yield f'<text x="4" y="{y + 4:.1f}">{escape(safe(one.arm))}: {escape(safe(one.metric))}</text>'
-        if effect.noise:
-            left, right = x(1 / effect.noise), x(effect.noise)
-            yield (
-                f'<rect x="{left:.1f}" y="{y - 9:.1f}" width="{right - left:.1f}" height="18" '
-                'fill="#eaecf0"/>'
-            )
-        if effect.low is not None and effect.high is not None:
-            yield (
-                f'<line x1="{x(effect.low):.1f}" x2="{x(effect.high):.1f}" y1="{y:.1f}" y2="{y:.1f}" '
-                f'stroke="{color}" stroke-width="3"/>'
-            )
-        yield f'<circle cx="{x(effect.ratio):.1f}" cy="{y:.1f}" r="5" fill="{color}"/>'
-        better = "higher" if one.higher_is_better else "lower"
-        yield (
-            f'<text x="{_LEFT + _WIDTH + 12}" y="{y + 4:.1f}" fill="{color}">{effect.ratio:.3f} '
-            f"{one.verdict} ({better} is better)</text>"
-        )
-    for value in _ticks(reach):
-        yield (
-            f'<text x="{x(value):.1f}" y="{height - 8}" text-anchor="middle" fill="#475467">{value:g}</text>'
-        )
-    yield "</svg>"
+
+
+def _x(ratio: float, reach: float) -> float:
+    """Where a ratio stands in a figure whose edges are ``exp(reach)`` from 1 either way."""
+    return _WIDTH / 2 * (1 + math.log(ratio) / reach)
+
+
+def _row(one: Judged, reach: float) -> Iterator[str]:
+    effect, middle = one.effect, _HEIGHT / 2
+    drawn = [f'<line class="one" x1="{_WIDTH / 2}" x2="{_WIDTH / 2}" y1="0" y2="{_HEIGHT}"/>']
+    if effect.noise:
+        left, right = _x(1 / effect.noise, reach), _x(effect.noise, reach)
+        place = f'x="{left:.1f}" y="{middle - 8}" width="{right - left:.1f}" height="16"'
+        drawn.insert(0, f'<rect class="noise" {place}/>')
+    between = "open"
+    if effect.low is not None and effect.high is not None:
+        between = f"{effect.low:.3f} to {effect.high:.3f}"
+        left, right = _x(effect.low, reach), _x(effect.high, reach)
+        drawn.append(f'<line class="span" x1="{left:.1f}" x2="{right:.1f}" y1="{middle}" y2="{middle}"/>')
+    drawn.append(f'<circle cx="{_x(effect.ratio, reach):.1f}" cy="{middle}" r="5"/>')
+    better = "higher" if one.higher_is_better else "lower"
     yield (
-        "<p>Ratio to the control, logarithmic. Point: over the blocks; line: 95 % interval by inverting the "
-        "exact sign-flip test; grey: what two equal arms would differ by, 95 % of the time.</p>"
+        f'<tr class="{_CLASSES.get(one.verdict, "open")}"><th scope="row">{text(one.arm)}<br>'
+        f"<small>{text(one.metric)}, {better} is better</small></th><td>{_svg(''.join(drawn))}</td>"
+        f'<td class="right">{effect.ratio:.3f}</td><td class="right">{between}</td>'
+        f"<td>{text(one.verdict)}</td></tr>"
     )
+
+
+def _axis(reach: float) -> str:
+    return _svg(
+        "".join(
+            f'<text x="{_x(value, reach):.1f}" y="14" text-anchor="middle">{value:g}</text>'
+            for value in _ticks(reach)
+        )
+    )
+
+
+def _svg(drawn: str) -> str:
+    """What is drawn stands in the other cells in figures: a screen reader is spared it."""
+    return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" aria-hidden="true">{drawn}</svg>'
 
 
 def _ticks(reach: float) -> list[float]:

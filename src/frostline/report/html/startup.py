@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from html import escape
 
-from frostline import __version__
 from frostline.analysis.startup import Import, Passes, StartUp
 from frostline.analysis.verdict import milliseconds as ms
 from frostline.report.blocks import Table
-from frostline.report.html.page import _ASSETS, _POLICY
+from frostline.report.html.parts import asset, document, rendered, text
 from frostline.report.safe import safe
 from frostline.report.startup import PROCESSES, headline, pass_words, startup
 from frostline.report.words import seconds
@@ -24,12 +23,18 @@ _ROWS = 100
 
 _STYLE = """
 body { max-width: 78rem; }
-svg.icicle { width: 100%; height: auto; font: 11px ui-monospace, "DejaVu Sans Mono", Consolas, monospace; }
+h3 { font-size: 1rem; margin: .8rem 0 .4rem; }
+svg.icicle {
+  width: 100%; min-width: 68rem; height: auto;
+  font: 11px ui-monospace, "DejaVu Sans Mono", Consolas, monospace;
+}
 svg.icicle rect { stroke: var(--back); stroke-width: 1; }
 svg.icicle text { fill: var(--fore); pointer-events: none; }
 :root { --b0: #b9cfe6; --b1: #c9dcb8; --b2: #e3d3b0; --b3: #d4c6e6;
     --outside: #d5dce3; --rest: #e9edf1; --fullpass: #ee9a90; }
-@media (prefers-color-scheme: dark) {
+svg.icicle .here rect { stroke: var(--link); stroke-width: 3; }
+.told { min-height: 1.6em; }
+@media screen and (prefers-color-scheme: dark) {
   :root { --b0: #2d4f73; --b1: #3a5a2c; --b2: #5e4d22; --b3: #4d3a6b;
     --outside: #3b4651; --rest: #2a333c; --fullpass: #96342a; }
 }
@@ -38,6 +43,7 @@ svg.icicle text { fill: var(--fore); pointer-events: none; }
 .outside { fill: var(--outside); background: var(--outside); } .rest { fill: var(--rest); }
 .full { fill: var(--fullpass); background: var(--fullpass); }
 .scroll { overflow-x: auto; }
+@media print { .scroll { overflow: visible; } svg.icicle { min-width: 0; } }
 .key span {
   display: inline-block; width: 1em; height: 1em; margin: 0 .3em 0 1em; vertical-align: -.15em;
   border: 1px solid var(--rule);
@@ -60,27 +66,15 @@ class _Box:
 
 def to_html(found: list[StartUp], title: str, command: str) -> str:
     """The whole page. Texts from the target are escaped, and stripped of what hides or turns text."""
-    css = "\n".join((_ASSETS / name).read_text(encoding="utf-8") for name in ("page.css",))
-    parts = [
-        "<!doctype html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-        f"<title>{_text(title)}</title>",
-        f"<style>{css}\n{_STYLE}</style></head><body>",
-        f"<h1>Where the start-up heap comes from</h1><p><code>{_text(command)}</code></p>",
+    body = [
+        f"<header><h1>Where the start-up heap comes from</h1><p><code>{text(command)}</code></p></header>",
         "<main>",
         *_figures(found),
-        *_tables(found),
+        *rendered(block.filled() if isinstance(block, Table) else block for block in startup(found, _ROWS)),
         "</main>",
-        f"<footer>Frostline {_text(__version__)}. This file is complete: it loads nothing.</footer>",
-        "</body></html>",
+        f"<script>{asset('icicle.js')}</script>",
     ]
-    return "\n".join(parts)
-
-
-def _text(text: str) -> str:
-    return escape(safe(text))
+    return document(title, (asset("page.css"), _STYLE), body)
 
 
 def _figures(found: list[StartUp]) -> Iterator[str]:
@@ -88,8 +82,10 @@ def _figures(found: list[StartUp]) -> Iterator[str]:
     yield '<span class="full"></span>a full pass ran in it itself'
     yield '<span class="outside"></span>no import. A box stands under the import that caused it; '
     yield "rest the pointer on it for its figures.</p>"
+    yield '<p class="quiet scripted noprint">With the keyboard: focus an icicle, arrows move (down to the '
+    yield "widest box below), Home leads to the first; with a finger, touch a box.</p>"
     for one in found[:PROCESSES]:
-        yield f"<section><h2>{_text(one.process.name)}</h2>"
+        yield f"<section><h2>{text(one.process.name)}</h2>"
         if one.counted:
             yield "<h3>By tracked objects added</h3>"
             yield from _icicle(
@@ -119,10 +115,11 @@ def _icicle(
     drawn: list[str] = []
     depth = _draw(root, drawn)
     height = (depth + 1) * ROW
-    label = f'role="img" aria-label="{_text(f"Icicle of {one.process.name} by {what}")}"'
-    yield f'<div class="scroll"><svg class="icicle" viewBox="0 0 {WIDTH} {height}" {label}>'
+    label = f'aria-label="{text(f"Icicle of {one.process.name} by {what}")}"'
+    yield f'<div class="scroll" role="region" tabindex="0" {label}>'
+    yield f'<svg class="icicle" viewBox="0 0 {WIDTH} {height}" role="img" {label}>'
     yield "\n".join(drawn)
-    yield "</svg></div>"
+    yield '</svg></div><p class="told quiet scripted noprint" role="status"></p>'
 
 
 def _boxes(top: Import, one: StartUp, measure: Callable[[Import], float]) -> _Box:
@@ -167,11 +164,13 @@ def _draw(root: _Box, out: list[str]) -> int:
     """Appends the rectangles; returns the deepest level."""
     scale = WIDTH / root.all
     deepest = 0
-    waiting: list[tuple[_Box, float, int]] = [(root, 0.0, 0)]
+    #: (box, where it begins, how deep it is, which rectangle it stands under)
+    waiting: list[tuple[_Box, float, int, int]] = [(root, 0.0, 0, -1)]
     while waiting:
-        box, left, level = waiting.pop()
+        box, left, level, above = waiting.pop()
         deepest = max(deepest, level)
-        _rectangle(out, left, level, box.all * scale, box.style, box.name, box.told)
+        own = len(out)
+        _rectangle(out, left, level, above, box.all * scale, box.style, box.name, box.told)
         if level + 1 >= _DEEPEST:
             continue
         small, count = 0.0, 0
@@ -180,17 +179,17 @@ def _draw(root: _Box, out: list[str]) -> int:
             if width < _LEAST:
                 small, count = small + width, count + 1
                 continue
-            waiting.append((child, left, level + 1))
+            waiting.append((child, left, level + 1, own))
             left += width
         if small >= _LEAST:
             deepest = max(deepest, level + 1)
             told = f"{count:,} smaller ones under {box.name}"
-            _rectangle(out, left, level + 1, small, "rest", f"{count:,} smaller", told)
+            _rectangle(out, left, level + 1, own, small, "rest", f"{count:,} smaller", told)
     return deepest
 
 
 def _rectangle(
-    out: list[str], left: float, level: int, width: float, style: str, name: str, told: str
+    out: list[str], left: float, level: int, above: int, width: float, style: str, name: str, told: str
 ) -> None:
     fits = int((width - 6) / _LETTER)
     shown = safe(name)
@@ -200,33 +199,11 @@ def _rectangle(
         shown = cut if fits >= 6 else ""
     top = level * ROW
     # line by line: safe() takes the line ends out
-    title = "&#10;".join(_text(line) for line in told.split("\n"))
+    title = "&#10;".join(text(line) for line in told.split("\n"))
+    place = f'x="{left:.1f}" y="{top}" width="{max(width, 0.5):.1f}" height="{ROW}"'
     out.append(
-        f'<g><rect x="{left:.1f}" y="{top}" width="{max(width, 0.5):.1f}" height="{ROW}" class="{style}">'
+        f'<g data-up="{above}"><rect {place} class="{style}">'
         f"<title>{title}</title></rect>"
         + (f'<text x="{left + 3:.1f}" y="{top + 13}">{escape(shown)}</text>' if shown else "")
         + "</g>"
     )
-
-
-def _tables(found: list[StartUp]) -> Iterator[str]:
-    for block in startup(found, _ROWS):
-        if not isinstance(block, Table):
-            if block.text:
-                tag = "h2" if block.style == "headline" else "p"
-                yield f"<{tag}>{_text(block.text)}</{tag}>"
-            continue
-        yield f'<h3>{_text(block.title)}</h3><div class="wide"><table><thead><tr>'
-        yield "".join(f"<th{_right(block, i)}>{_text(name)}</th>" for i, name in enumerate(block.columns))
-        yield "</tr></thead><tbody>"
-        for row in block.rows:
-            yield (
-                "<tr>"
-                + "".join(f"<td{_right(block, i)}>{_text(cell)}</td>" for i, cell in enumerate(row))
-                + "</tr>"
-            )
-        yield "</tbody></table></div>"
-
-
-def _right(table: Table, column: int) -> str:
-    return ' class="right"' if column in table.right else ""
