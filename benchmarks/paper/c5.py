@@ -36,10 +36,11 @@ TARGET = TARGETS / "two_processes.py"
 ARMS: dict[str, tuple[int, ...] | None] = {"stock": (), "engine": (1, 2), "front end": (0,), "all": None}
 #: What the target's processes are called.
 ROLES = ("Front", "Engine", "Engine")
-RATES = (200, 225, 250, 275, 300)
+RATES = (200, 235, 270, 300)
 #: ms. A full pass of the engine; seconds after which a request has failed; p99 that a rate must keep.
 PASS, DEADLINE, LIMIT = 350.0, 1.0, 600.0
-WARM_UP, SECONDS = 2.0, 12.0
+#: Long enough that the requests which a pass holds up when the time ends are under 1 % of it.
+WARM_UP, SECONDS = 2.0, 22.0
 FRONT_SHARE = 0.4
 READY = 120.0
 #: p99 of stock over the treated at stock's first failing rung, and of their ceilings.
@@ -198,8 +199,8 @@ def felt(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def held(rung: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
-    """Whether a rate is kept, by the rule of ``frostline load``'s ceiling."""
-    return bool(rung["achieved"] >= 0.99 * rung["offered"] and rung["response"]["p99"] <= settings["limit"])
+    """Whether a rate is kept, by the rule of ``frostline load``'s ceiling, or it cannot be told."""
+    return bool(rung["keeps_up"] is not False and rung["response"]["p99"] <= settings["limit"])
 
 
 def judge(ladders: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> list[Finding]:

@@ -23,6 +23,9 @@ from benchmarks.paper.table import Finding, finish, others_of
 
 ARMS = {"stock": "", "freeze once": "freeze", "follow": "follow"}
 USERS, REQUESTS = 4, 170
+#: Users of somebody else's server who ask for whole answers with log-probabilities beside those who stream:
+#: plain streams start no full pass in vLLM in a minute.
+WHOLE = 10
 #: Full passes of ``follow`` are at most so long, against those of a heap that was frozen once.
 HALF = 0.5
 #: Full passes of stock below which there is nothing for a policy to remove, ms.
@@ -47,6 +50,7 @@ def text(given: Options) -> str:
     command = shlex.split(given.server.replace("{port}", str(at))) or own
     load = [sys.executable, "-m", "benchmarks.paper.users", url, str(USERS)]
     load.append("45" if given.quick and not given.server else str(REQUESTS))
+    load += [str(WHOLE)] if given.server else []
     run: dict[str, object] = {"window": "15s", "warmup": "1s", "pairs": True, "confirm": 0}
     if given.quick or given.server:  # a start of theirs takes half a minute, or more
         run["blocks"] = 1 if given.quick else 3

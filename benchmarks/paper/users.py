@@ -1,6 +1,6 @@
 """The load of an ablation: some users who stream a fixed amount of work, and what the ranks did meanwhile.
 
-    python -m benchmarks.paper.users URL USERS REQUESTS
+    python -m benchmarks.paper.users URL USERS REQUESTS [WHOLE]
 
 Prints a JSON line for ``frostline ablate``: the window (``t0``, ``t1``, Unix seconds); ``idle_ms``, the time
 that the worker ranks idled in gaps of 100 to 700 ms between two steps while there was work, and 1 (a metric
@@ -31,13 +31,14 @@ WARM = 8
 LOW, HIGH = 100, 700
 
 
-def main(url: str, users: str, requests: str) -> int:
+def main(url: str, users: str, requests: str, whole: str = "0") -> int:
     at = urlsplit(url)
     with tempfile.TemporaryDirectory() as place:
         output = Path(place) / "arrived.json"
         for many, seed in ((str(WARM), "10000"), (requests, "0")):
             command = [sys.executable, str(TARGETS / "streams.py"), str(at.hostname), str(at.port), users]
-            subprocess.run([*command, many, seed, str(output)], check=True, env=environment(), timeout=900)
+            command += [many, seed, str(output), whole]
+            subprocess.run(command, check=True, env=environment(), timeout=900)
         told = json.loads(output.read_text())
     since = time.time_ns() - time.monotonic_ns()
     window = (int(told["begin"]), int(told["end"]))
