@@ -21,12 +21,18 @@ _FAIL = "frostline"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--frostline``: the summary, and nothing else."""
+    """``--frostline`` and ``--frostline-cycles``: the summaries, and nothing else."""
     group = parser.getgroup("frostline", "cycles and pauses of the collector")
     group.addoption(
         "--frostline",
         action="store_true",
         help="say what the collector cost each test, and which tests call gc.collect()",
+    )
+    group.addoption(
+        "--frostline-cycles",
+        choices=("test", "module"),
+        help="after each test, or each module of tests, look at what a pass frees; say which cycles the suite"
+        " makes most of, and where",
     )
 
 
@@ -41,6 +47,10 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     if config.getoption("--frostline"):
         config.pluginmanager.register(_Summary(config), "frostline-summary")
+    if config.getoption("--frostline-cycles"):
+        from frostline.pytest_cycles import Cycles
+
+        config.pluginmanager.register(Cycles(config), "frostline-cycles")
 
 
 #: Over 0 while the plugin itself collects: what a test or the suite costs has none of it.
@@ -48,7 +58,8 @@ _own = 0
 
 
 @contextlib.contextmanager
-def _ourselves() -> Iterator[None]:
+def ourselves() -> Iterator[None]:
+    """What is collected within is no cost of the suite."""
     global _own
     _own += 1
     try:
@@ -63,7 +74,7 @@ def _no_cycles(allow: tuple[str, ...] = ()) -> Iterator[None]:
     from frostline.heap.promises import NoCycles
 
     promise = NoCycles(allow)
-    with _ourselves():
+    with ourselves():
         promise.begin()
     try:
         yield
@@ -79,7 +90,7 @@ def _kept() -> Iterator[None]:
     from frostline.heap.promises import Broken
 
     try:
-        with _ourselves():
+        with ourselves():
             yield
         return
     except Broken as broken:

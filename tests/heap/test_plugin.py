@@ -128,6 +128,78 @@ def test_the_summary_names_the_callers(tmp_path: Path, workers: tuple[str, ...])
     assert "test_suite.py:" in callers and "pytest_plugin.py" not in callers
 
 
+TICKETS = """
+class Ticket:
+    def __init__(self):
+        self.me = self
+
+def make(many):
+    for _ in range(many):
+        Ticket()
+"""
+
+CYCLES = """
+import gc
+from tickets import make
+
+gc.disable()   # so that each is there to be seen; the counts below are exact
+
+def test_three():
+    make(3)
+
+def test_five():
+    make(5)
+
+def test_hidden():
+    make(4)
+    gc.collect()
+
+def test_none():
+    make(0)
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2", "--dist", "loadfile")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("each", ["test", "module"])
+def test_the_cycles_of_a_suite_are_named(tmp_path: Path, each: str, workers: tuple[str, ...]) -> None:
+    """One entry a kind, added up over files and workers, with the test or module that makes most of it."""
+    if workers:
+        pytest.importorskip("xdist")
+    (tmp_path / "tickets.py").write_text(TICKETS)
+    (tmp_path / "test_one.py").write_text(CYCLES)
+    (tmp_path / "test_two.py").write_text(CYCLES.replace("make(5)", "make(6)").replace("gc.collect()", "gc"))
+    ran = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "--frostline-cycles",
+            each,
+            *workers,
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    text = ran.stdout
+    assert ran.returncode == 0, text + ran.stderr
+    kinds = [line for line in text.splitlines() if "Ticket -> __dict__" in line]
+    # What a test collects itself nobody sees: of that only the number is known.
+    count, most, hidden = (
+        ("21", "in 5 tests, most in test_two.py::test_five (6)", "; 4 more by passes in between")
+        if each == "test"
+        else ("13", "in 1 modules, most in test_two.py (13)", "; 12 more by passes in between")
+    )
+    assert len(kinds) == 1 and kinds[0].split()[0] == count, text
+    assert hidden in text, text
+    assert most in text, text
+
+
 def test_inert_unless_used(tmp_path: Path) -> None:
     (tmp_path / "test_suite.py").write_text(
         "import gc, sys\n"
