@@ -29,7 +29,8 @@ ALLOWED: dict[str, set[str]] = {
     "gate": {"format", "analysis", "recording", "report", "checking", "errors"},
     "demo": {"errors"},
     "errors": set(),
-    "pytest_plugin": {"heap"},
+    "pytest_plugin": {"heap", "pytest_cycles"},
+    "pytest_cycles": {"heap", "pytest_plugin"},
 }
 #: Loaded in the target: these modules of the standard library and no other, at import or later.
 IN_TARGET = ("probe", "policy", "agent", "heap", "format", "embed", "integrations")
