@@ -71,6 +71,20 @@ def test_over_budget():
 def test_within_budget():
     gc.collect()
 
+def test_block_over_budget(pause_budget):
+    gc.collect()  # before the block: none of it
+    with pause_budget(full=0, ms=60_000):
+        gc.collect()
+
+def test_block_within_budget(pause_budget):
+    with pause_budget(full=1, passes=60_000):
+        gc.collect()
+    gc.collect()
+
+def test_block_misspelt(pause_budget):
+    with pause_budget(seconds=1):
+        pass
+
 @pytest.mark.pause_budget(fulll=1)
 def test_misspelt():
     pass
@@ -80,7 +94,8 @@ def test_state_is_left():
     assert not hasattr(gc.collect, "__wrapped__")
 """
 GOOD = (
-    "none_in_block", "excused", "none_by_mark", "released", "within_budget", "state_is_left",
+    "none_in_block", "excused", "none_by_mark", "released", "within_budget", "block_within_budget",
+    "state_is_left",
 )  # fmt: skip
 BAD = {
     "plain_failure": "ValueError: of its own",
@@ -88,6 +103,8 @@ BAD = {
     "cycle_by_mark": "Ticket -> __dict__['me'] -> test_suite.Ticket",
     "held": "is alive, held by test_suite.kept[0]",
     "held_by_its_cycle": "by cycles alone",
+    "block_over_budget": "over its pause budget: 1 full passes (at most 0)",
+    "block_misspelt": "pause_budget takes ms=, full= and passes=, not seconds",
     "over_budget": "1 full passes (at most 0)",
     "misspelt": "pause_budget takes ms=, full= and passes=, not fulll",
 }
