@@ -5,6 +5,7 @@ a child.
 """
 
 import asyncio
+import dataclasses
 import functools
 import sys
 import weakref
@@ -145,6 +146,51 @@ class parent_child:
         child = Node()
         child.parent = weakref.ref(root)
         root.children.append(child)
+
+
+@dataclasses.dataclass
+class Row:
+    parent: object = None
+    rows: list = dataclasses.field(default_factory=list)
+
+
+@case("Row", "parent", "rows", "dataclass objects that refer to each other")
+class dataclass_parent:
+    @staticmethod
+    def make():
+        root = Row()
+        root.rows.append(Row(root))
+
+    @staticmethod
+    def clean():
+        root = Row()
+        root.rows.append(Row(weakref.ref(root)))
+
+
+TORCH = {"__name__": "torch.nn.modules.module"}
+exec(  # as torch has it: a module that is set on a module goes into a dict of its own
+    """class Module:
+    def __init__(self): self.__dict__["_modules"] = {}
+    def __setattr__(self, name, value):
+        (self._modules if isinstance(value, Module) else self.__dict__)[name] = value""",
+    TORCH,
+)
+Layer = type("Layer", (TORCH["Module"],), {"__module__": __name__})
+
+
+@case("Layer", "['_modules']", "['parent']", "a torch module that holds its parent")
+class torch_parent:
+    @staticmethod
+    def make():
+        root = Layer()
+        root.child = Layer()
+        root._modules["child"].parent = root
+
+    @staticmethod
+    def clean():
+        root = Layer()
+        root.child = Layer()
+        root._modules["child"].parent = weakref.ref(root)
 
 
 @case("Node", "__dict__['me']", "refers to itself")

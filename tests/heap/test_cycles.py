@@ -6,6 +6,7 @@ import gc
 import json
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,6 +126,35 @@ def test_a_generator_that_holds_much_is_not_looked_through() -> None:
         sys.setprofile(None)
     assert asked < 200_000, asked
     assert not found.gone(Index([]))
+
+
+def test_weak_references_to_garbage_are_counted() -> None:
+    gc.collect()
+    gc.disable()
+    cleared: list[object] = []
+    try:
+        watched: list[weakref.ref[Node]] = []
+        kept = Node()
+        watched.append(weakref.ref(kept))
+        for number in range(200):
+            one, two = Node(), Node()
+            one.other, two.other = two, one
+            if number % 2:
+                # Two with a callback; the plain one is the same for all who ask.
+                watched += [
+                    weakref.ref(one),
+                    weakref.ref(two, cleared.append),
+                    weakref.ref(two, cleared.append),
+                ]
+        del one, two
+        saved = saved_pass()
+        told = cycles_of(saved)
+        assert kept is watched[0]() and not any(one() for one in watched[1:])
+        let_go(saved)
+    finally:
+        gc.enable()
+    (kind,) = [kind for kind in told.kinds if kind.count == 200]
+    assert kind.weak == 300 and len(cleared) == 200
 
 
 def test_when_the_time_is_up_a_part_is_told() -> None:

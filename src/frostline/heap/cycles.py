@@ -39,6 +39,7 @@ class Kind:
         size: bytes of both, without what is not tracked (strings, numbers).
         largest: objects in the largest component.
         pattern, remedy: what it is known as, and what ends it; empty where it is none that we know.
+        weak: weak references to them that there were before the pass, which has cleared them.
         finalized: their own finalizers cut them, so that sizes are not known (``heap.finalized``).
         site: where the first object was allocated, if tracemalloc was on; else empty.
     """
@@ -55,6 +56,7 @@ class Kind:
         "remedy",
         "site",
         "size",
+        "weak",
     )
 
     def __init__(self) -> None:
@@ -64,6 +66,7 @@ class Kind:
         self.objects = 0
         self.hanging = 0
         self.size = 0
+        self.weak = 0
         self.largest = 0
         self.pattern = ""
         self.remedy = ""
@@ -124,7 +127,7 @@ def cycles_of(saved: Saved, budget: float = BUDGET) -> Cycles:
         if place >= KINDS or (place and late()):
             told.others += len(numbers)
             continue
-        _add(merged, objects, index, found, numbers, taken, late)
+        _add(merged, saved, index, found, numbers, taken, late)
     for nodes, pattern in saved.suspects.gone(index):
         kind = merged.setdefault(nodes, Kind())
         if not kind.nodes:
@@ -174,13 +177,14 @@ def _type_key(one: object) -> object:
 
 def _add(
     merged: "dict[tuple[str, ...], Kind]",
-    objects: "list[object]",
+    saved: Saved,
     index: Index,
     found: Components,
     numbers: "list[int]",
     taken: bytearray,
     late: "Callable[[], bool]",
 ) -> None:
+    objects, weak = saved.objects, saved.suspects.weak
     nodes, cycle = _described(objects, index, found[numbers[0]], late)
     kind = merged.get(nodes)
     if kind is None:
@@ -199,6 +203,8 @@ def _add(
         kind.largest = max(kind.largest, len(members))
         for i in (*members, *more):
             kind.size += _size(objects[i])
+            if weak:
+                kind.weak += weak.get(id(objects[i]), 0)
 
 
 def _name(kind: Kind, nodes: "tuple[str, ...]", pattern: "tuple[str, str]") -> None:
@@ -345,6 +351,7 @@ def as_plain(told: Cycles) -> "dict[str, object]":
                 "hanging": kind.hanging,
                 "bytes": kind.size,
                 "largest": kind.largest,
+                "weak": kind.weak,
                 "pattern": kind.pattern,
                 "remedy": kind.remedy,
                 "site": kind.site,

@@ -21,17 +21,24 @@ from frostline.probe.kinds import FunctionType, ModuleType, mro
 BUDGET = 0.5
 NEAR = 400
 WIDE = 2_000
+#: Objects whose weak references are counted, at most.
+WEAK = 100_000
 
 
 class Suspects:
-    """What may be freed by its own finalizer in the next pass. ``unseen``: not looked at, the time was up."""
+    """What may be freed by its own finalizer in the next pass. ``unseen``: not looked at, the time was up.
 
-    __slots__ = ("_found", "unseen")
+    ``weak``: id of an object -> weak references to it, which the pass clears if it finds the object dead. Ids
+    alone: a weak reference that is held keeps its callback, and so perhaps the object.
+    """
+
+    __slots__ = ("_found", "unseen", "weak")
 
     def __init__(self) -> None:
         #: (id, weak reference, the cycle's objects in words)
         self._found: list[tuple[int, object, tuple[str, ...], tuple[str, str]]] = []
         self.unseen = 0
+        self.weak: dict[int, int] = {}
 
     def gone(self, saved: Index) -> "list[tuple[tuple[str, ...], tuple[str, str]]]":
         """The cycles of those that the pass has freed; ``saved``: ids of what it has kept."""
@@ -61,7 +68,8 @@ def _suspects(generation: int) -> Suspects:
 
     found = Suspects()
     until = time.monotonic() + BUDGET
-    finalizes: dict[int, bool] = {}
+    #: Of each type: 1 it has a finalizer, 2 it is one of weak references.
+    finalizes: dict[int, int] = {}
     kept: list[type] = []
     modules = {
         id(edges.names_of(module))
@@ -78,9 +86,15 @@ def _suspects(generation: int) -> Suspects:
             kind = type(one)
             has = finalizes.get(id(kind))
             if has is None:
-                has = finalizes[id(kind)] = edges.runs(kind) or _has_del(kind)
+                has = edges.runs(kind) or _has_del(kind)
+                has = finalizes[id(kind)] = has + 2 * issubclass(kind, _weakref.ref)
                 kept.append(kind)
-            if not has:
+            if has & 2 and len(found.weak) < WEAK:
+                to = _weakref.ref.__call__(one)  # past what a subclass may have made of the call
+                if to is not None:
+                    found.weak[id(to)] = found.weak.get(id(to), 0) + 1
+                    del to  # or the last of them would outlive the look
+            if not has & 1:
                 continue
             if time.monotonic() > until:
                 found.unseen += 1

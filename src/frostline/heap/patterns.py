@@ -122,6 +122,12 @@ def of(cycle: "Sequence[object]", nodes: "Sequence[str]") -> "tuple[str, str]":
             "a torch module that holds its parent",
             "hold the parent by weakref.ref, or in a list that is no submodule",
         )
+    if len(instances) > 1 and any(map(_of_dataclass, kinds)):
+        return (
+            "dataclass objects that refer to each other, as parent and child",
+            "hold the way back by weakref.ref (with slots=True a dataclass needs weakref_slot=True as well,"
+            " from 3.11 on), or cut it when the work is done",
+        )
     if len(instances) == 1 and len(cycle) <= 3:
         return (
             "an object that refers to itself",
@@ -150,6 +156,10 @@ def _of_ctypes(kind: type) -> bool:
 
 def _module_of_torch(kind: type) -> bool:
     return any(edges.named(cls) == "torch.nn.modules.module.Module" for cls in mro(kind))
+
+
+def _of_dataclass(kind: type) -> bool:
+    return any("__dataclass_fields__" in type.__dict__["__dict__"].__get__(cls) for cls in mro(kind))
 
 
 def _after(text: str, mark: str) -> str:
