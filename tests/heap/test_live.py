@@ -73,6 +73,8 @@ def test_the_cycle_the_heap_and_the_holder_are_named(tmp_path: Path, interpreter
 
         text = frostline(tmp_path, "census", "--since", str(first)).stdout
         assert "+3,0" in text and "cache" in text and "it stopped the process for" in text
+        assert "__main__.cache, a dict, has grown from 5,000 to 8,000" in " ".join(text.split())
+        assert "100% list" in text
         (one,) = json.loads(frostline(tmp_path, "census", "--json").stdout)
         rows = {row[0]: row for row in one["rows"]}
         assert rows["list"][1] >= 8_000

@@ -24,8 +24,9 @@ def look(segment: str, text: str) -> int:
 
     Args:
         segment: path of the process's first segment.
-        text: ``census [budget=SECONDS] [paths=0]``, ``cycles [generation=N] [budget=SECONDS]``, or
-            ``why MODULE:QUALNAME``; ``serving=1`` behind it: also while requests are in flight.
+        text: ``census [budget=SECONDS] [paths=0] [frozen=1]``, ``cycles [generation=N] [budget=SECONDS]``,
+            or ``why MODULE:QUALNAME [budget=SECONDS] [frozen=1]``; ``serving=1`` behind it: also while
+            requests are in flight.
 
     Raises:
         ValueError: it is none of these, or refused; the text says why.
@@ -81,7 +82,7 @@ def _found(what: str, rest: "list[str]", settings: "dict[str, str]") -> "dict[st
     if what == request.LOOK_CYCLES:
         return _cycles(settings)
     if what == request.LOOK_WHY and rest:
-        return _why(rest[0])
+        return _why(rest[0], settings)
     raise ValueError(f"no look {what!r}")
 
 
@@ -99,7 +100,8 @@ def _census(settings: "dict[str, str]") -> "dict[str, object]":
     from frostline.heap import census
 
     budget = _number(settings, "budget", 0.0, 3600.0)
-    return census.as_plain(census.take(budget, paths=settings.get("paths") != "0"))
+    paths, frozen = settings.get("paths") != "0", settings.get("frozen") == "1"
+    return census.as_plain(census.take(budget, paths, frozen))
 
 
 def _cycles(settings: "dict[str, str]") -> "dict[str, object]":
@@ -114,7 +116,8 @@ def _cycles(settings: "dict[str, str]") -> "dict[str, object]":
     return cycles.as_plain(told) | {"generation": generation, "freed_in": freed}
 
 
-def _why(name: str) -> "dict[str, object]":
+def _why(name: str, settings: "dict[str, str]") -> "dict[str, object]":
     from frostline.heap import alive
 
-    return alive.as_plain(alive.holders(name))
+    budget = _number(settings, "budget", 0.0, 3600.0)
+    return alive.as_plain(alive.holders(name, budget, settings.get("frozen") == "1"))

@@ -35,6 +35,15 @@ def options(function: F) -> F:
     return _control.options(function, seconds=60.0)
 
 
+def frozen(function: F) -> F:
+    """``--frozen``, of those that can look into what is frozen."""
+    return click.option(
+        "--frozen",
+        is_flag=True,
+        help="Also into what is frozen, by a walk from modules and functions: about 1 s a million objects.",
+    )(function)
+
+
 def look(
     text: str, where: str | None, tree: bool, seconds: float, serving: bool, save: Path | None
 ) -> list[Look]:

@@ -33,6 +33,7 @@ from frostline.report.heap import census as shown
     help="What has grown since a census that --save kept.",
 )
 @click.option("--no-paths", is_flag=True, help="Do not look for where the largest containers hang.")
+@_looking.frozen
 def census(
     where: str | None,
     tree: bool,
@@ -43,10 +44,11 @@ def census(
     budget: float,
     since: Path | None,
     no_paths: bool,
+    frozen: bool,
 ) -> int:
     """Count the objects that the collector tracks in every live process of SESSION (the newest), or of PID:
     by type and generation, with the slots that a full pass walks, and the largest containers with where
-    they hang. Objects that are frozen are counted, not seen: look before the freeze.
+    they hang and what they hold. Objects that are frozen are counted, not seen, unless --frozen.
 
     It STOPS each process, one after the other, for about a second at most: a heap of over half a million
     objects is sampled (--no-paths: of over two million). With --budget 0 it is half a second a million
@@ -54,7 +56,7 @@ def census(
     flight is left alone, unless --serving.
     """
     before = _earlier(since) if since is not None else {}
-    text = f"census budget={budget:g} paths={int(not no_paths)}"
+    text = f"census budget={budget:g} paths={int(not no_paths)}{' frozen=1' * frozen}"
     found = _looking.look(text, where, tree, seconds, serving, save)
     if as_json:
         click.echo(json.dumps(_looking.as_rows(found), indent=1))

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from frostline.commands import _looking
+from frostline.commands._numbers import Range
 from frostline.report import write
 from frostline.report.heap import alive as shown
 
@@ -16,6 +17,15 @@ from frostline.report.heap import alive as shown
 @click.command(name="why-alive", short_help="Say who holds the objects of a class in a live server.")
 @click.argument("name", metavar="MODULE:CLASS")
 @_looking.options
+@click.option(
+    "--budget",
+    type=Range(min=0.0, max=3600.0),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="About how long each may be stopped for the ways, and for --frozen. 0: no bound.",
+)
+@_looking.frozen
 def why_alive(
     name: str,
     where: str | None,
@@ -24,14 +34,19 @@ def why_alive(
     serving: bool,
     save: Path | None,
     as_json: bool,
+    budget: float,
+    frozen: bool,
 ) -> int:
     """Count the live objects of MODULE:CLASS in every live process of SESSION (the newest), or of PID, and
-    follow the first few back to the module, the thread's frame or the cache that holds them.
+    follow the first few, the oldest, back to what holds them: a module, a running function, a cache, an
+    exception that is kept, a generator, a closure, a context variable, a thread-local.
 
     What is reachable is no matter for the collector: no pass frees it. It STOPS each process, one after the
-    other, for some 30 ms a million objects and step of the way.
+    other, for some 30 ms a million objects and step of the way, for about --budget seconds at most; how long
+    it was is printed.
     """
-    found = _looking.look(f"why {name}", where, tree, seconds, serving, save)
+    text = f"why {name} budget={budget:g}{' frozen=1' * frozen}"
+    found = _looking.look(text, where, tree, seconds, serving, save)
     if as_json:
         click.echo(json.dumps(_looking.as_rows(found), indent=1))
     else:

@@ -9,7 +9,7 @@ import gc
 import sys
 import time
 
-from frostline.heap import edges
+from frostline.heap import edges, forward, inside
 from frostline.probe.kinds import CoroutineType
 
 #: Types listed; the rest is summed.
@@ -45,11 +45,17 @@ class Census:
         objects: tracked objects by generation; ``frozen`` those that no generation has, as the
             interpreter counts them.
         every: each so-manyth object was looked at; 1: all of them. With more, counts are estimates.
-        largest: (length, type, where it hangs) of the largest containers.
+        largest: (length, type, where it hangs) of the largest containers; ``items``: what each of them holds.
+        among: what a sample of the other containers that are not frozen holds.
+        reached: frozen objects that a walk forward came to; -1: there was none. ``frozen_rows`` are those by
+            type, ``frozen_every`` as ``every``, and ``cut``: the time was up before the walk was over.
         took: seconds, the stall that it caused.
     """
 
-    __slots__ = ("every", "frozen", "largest", "objects", "others", "rows", "took")
+    __slots__ = (
+        "among", "cut", "every", "frozen", "frozen_every", "frozen_rows", "items", "largest", "objects",
+        "others", "reached", "rows", "took",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
@@ -58,10 +64,16 @@ class Census:
         self.frozen = 0
         self.every = 1
         self.largest: list[tuple[int, str, str]] = []
+        self.items: list[dict[str, object]] = []
+        self.among = inside.Others()
+        self.reached = -1
+        self.frozen_rows: list[Row] = []
+        self.frozen_every = 1
+        self.cut = False
         self.took = 0.0
 
 
-def take(budget: float = 0.0, paths: bool = True) -> Census:
+def take(budget: float = 0.0, paths: bool = True, frozen: bool = False) -> Census:
     """Counts.
 
     Args:
@@ -69,9 +81,12 @@ def take(budget: float = 0.0, paths: bool = True) -> Census:
             ways to the largest are looked for as long as there is time. 0: no bound. The lists themselves
             (about 10 ms a million) and the last step of a way come on top.
         paths: also look for where the largest containers hang: some 20 ms a million and step of the way.
+        frozen: also count what is frozen, by a walk forward (``heap.forward``): about a second a million.
     """
     begun = time.monotonic()
     until = begun + budget if budget else float("inf")
+    # What is frozen is walked, which takes twice as long as counting it.
+    share = budget / (1 + paths + 3 * frozen)
     census = Census()
     rows: dict[int, Row] = {}
     kept: list[type] = []  # ids of types stay theirs while these live
@@ -80,27 +95,56 @@ def take(budget: float = 0.0, paths: bool = True) -> Census:
         objects = gc.get_objects(generation=generation)
         census.objects[generation] = len(objects)
         if budget and generation == 2 and census.every == 1:
-            census.every = _stride(objects, budget / 2 if paths else budget)
+            census.every = _stride(objects, share)
         step = census.every if generation == 2 else 1
         _count(objects if step == 1 else objects[::step], generation, step, rows, kept, largest)
+        census.among.add(objects, LARGE)
         del objects
     census.frozen = int(gc.get_freeze_count())
-    ordered = sorted(rows.values(), key=lambda row: (-row.count, row.name))
-    census.rows = ordered[:TYPES]
-    census.others = sum(row.count for row in ordered[TYPES:])
+    census.rows = _ordered(rows)
+    census.others = sum(row.count for row in census.rows[TYPES:])
+    del census.rows[TYPES:]
+    walk = None
+    if frozen:
+        from frostline.heap.roots import Roots
+
+        walk = forward.Walk(Roots(), min(until, time.monotonic() + 2 * share) if budget else until)
+        _count_frozen(census, walk, share, kept, largest)
     largest.sort(key=lambda pair: -pair[0])
-    del largest[LARGEST:]
-    if paths and largest:
+    # Apart: the pairs would be found as what holds the containers.
+    lengths = [length for length, _ in largest[:LARGEST]]
+    containers = [one for _, one in largest[:LARGEST]]
+    largest.clear()
+    census.items = [inside.of(one) for one in containers]
+    ways = [""] * len(containers)
+    if paths and containers:
         from frostline.heap import hang
 
-        ways = hang.ways([one for _, one in largest], until)
-        census.largest = [
-            (length, edges.named(type(one)), way) for (length, one), way in zip(largest, ways, strict=True)
-        ]
-    else:
-        census.largest = [(length, edges.named(type(one)), "") for length, one in largest]
+        ways = [way.text for way in hang.found(containers, until, walk)]
+    names = [edges.named(type(one)) for one in containers]
+    census.largest = list(zip(lengths, names, ways, strict=True))
     census.took = time.monotonic() - begun
     return census
+
+
+def _ordered(rows: "dict[int, Row]") -> "list[Row]":
+    return sorted(rows.values(), key=lambda row: (-row.count, row.name))
+
+
+def _count_frozen(
+    census: Census,
+    walk: "forward.Walk",
+    share: float,
+    kept: "list[type]",
+    largest: "list[tuple[int, object]]",
+) -> None:
+    """Counts what a walk has reached of what is frozen. ``share``: seconds, about; 0: no bound."""
+    census.reached = len(walk.frozen)
+    census.cut = walk.cut
+    step = census.frozen_every = _stride(walk.frozen, share) if share else 1
+    rows: dict[int, Row] = {}
+    _count(walk.frozen if step == 1 else walk.frozen[::step], 2, step, rows, kept, largest)
+    census.frozen_rows = _ordered(rows)[:TYPES]
 
 
 def _stride(objects: "list[object]", budget: float) -> int:
@@ -157,6 +201,12 @@ def as_plain(census: Census) -> "dict[str, object]":
         "frozen": census.frozen,
         "every": census.every,
         "largest": [list(one) for one in census.largest],
+        "items": census.items,
+        "among": census.among.as_plain(),
+        "reached": census.reached,
+        "frozen_rows": [[r.name, r.count, r.slots, r.size] for r in census.frozen_rows],
+        "frozen_every": census.frozen_every,
+        "cut": census.cut,
         "took": census.took,
         "stats": [dict(one) for one in gc.get_stats()],
     }

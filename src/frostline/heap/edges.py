@@ -71,7 +71,7 @@ _GETTERS = (
     "__defaults__", "__kwdefaults__", "__annotations__", "__globals__", "__code__", "__builtins__",
     "__mro__", "__bases__", "__base__", "_coro", "_exception", "_loop", "_fut_waiter", "_source_traceback",
     "_context", "_result", "default_factory", "_objects", "__origin__", "__args__", "obj", "__objclass__",
-    "__thisclass__", "__self_class__",
+    "__thisclass__", "__self_class__", "old_value",
 )  # fmt: skip
 
 
@@ -208,20 +208,28 @@ def _getter(holder: object, held: object) -> str:
 
 
 def _of_context(holder: object, held: object) -> str:
-    """The context variable whose value ``held`` is, of a node of the tree that a Context is made of.
+    """The context variable whose value ``held`` is, of a node of the tree that a Context is made of; or that
+    it is the default of one.
 
     A node's referents come from its end: each value, then its variable.
     """
     kind = type(holder)
-    if heap_type(kind) or kind.__name__ not in ("hamt_bitmap_node", "hamt_collision_node"):
-        return ""
-    entries = gc.get_referents(holder)
-    for i, variable in enumerate(entries[1:]):
-        if entries[i] is held and named(type(variable)) in ("_contextvars.ContextVar", "ContextVar"):
-            return f"[{variable.name}]"
+    if of_hamt(kind):
+        entries = gc.get_referents(holder)
+        for i, variable in enumerate(entries[1:]):
+            if entries[i] is held and named(type(variable)) in CONTEXT_VARIABLE:
+                return f"[{variable.name}]"
+    elif not heap_type(kind) and named(kind) in CONTEXT_VARIABLE:
+        return ".default" if any(one is held for one in gc.get_referents(holder)) else ""
     return ""
 
 
+def of_hamt(kind: type) -> bool:
+    """Whether objects of a type are of the tree in which a Context keeps its values."""
+    return not heap_type(kind) and kind.__name__.startswith("hamt")
+
+
+CONTEXT_VARIABLE = ("_contextvars.ContextVar", "ContextVar")
 #: Types of these stand between a program's own objects; a cycle is not named by them.
 PLUMBING = ("functools", "_asyncio", "weakref", "types")
 #: Heap types that are written in C all the same.
@@ -298,6 +306,12 @@ def _called(partial: object) -> object:
 def runs(kind: type) -> bool:
     """Whether it is the type of generators, coroutines or asynchronous generators."""
     return id(kind) in _RUNS
+
+
+def waits_at(one: object) -> int:
+    """The line at which a generator, a coroutine or an asynchronous generator stands; 0 if it has ended."""
+    frame: FrameType | None = getattr(one, _RUNS[id(type(one))][0])
+    return (frame.f_lineno or 0) if frame is not None else 0
 
 
 def node(one: object, *, placed: bool = False) -> str:

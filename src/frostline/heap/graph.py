@@ -6,6 +6,9 @@ holds itself: numbers stand in flat arrays, since a dict of 300,000 ids would ta
 
 import gc
 
+from frostline.heap import edges
+from frostline.probe.kinds import ModuleType
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -162,7 +165,10 @@ def components(objects: "Sequence[object]", index: Index, late: "Callable[[], bo
 def successors(one: object, index: Index) -> "list[int]":
     """Positions that an object refers to."""
     get = index.get
-    return [to for other in gc.get_referents(one) if (to := get(id(other))) is not None]
+    # Of a module its names alone: why, ``heap.referents`` says.
+    module = issubclass(type(one), ModuleType)
+    held = [edges.names_of(one)] if module else gc.get_referents(one)  # type: ignore[arg-type]
+    return [to for other in held if (to := get(id(other))) is not None]
 
 
 def shortest_cycle(objects: "Sequence[object]", index: Index, inside: "set[int]", start: int) -> "list[int]":

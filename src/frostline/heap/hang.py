@@ -1,147 +1,174 @@
 """Where an object hangs: a short way to it from a module or a thread's frame. Backwards, a layer at a time.
 
 One ``gc.get_referrers`` for a whole layer is one walk of the heap in C, 10 to 30 ms a million objects. What
-is frozen is not walked by it, so a way that runs through frozen objects is not found, and is said to be so.
+is frozen is not walked by it: for a way through frozen objects a walk forward is needed (``heap.forward``).
 """
 
 import gc
-import sys
 import time
 
-from frostline.heap import edges, frames
-from frostline.probe.kinds import ModuleType
+from frostline.heap import edges, forward, roots, ways
+from frostline.heap.referents import Referents
+from frostline.heap.ways import Way
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
+    from frostline.heap.forward import Walk
+    from frostline.heap.roots import Roots
 
-#: Steps back at most, objects in one layer that may be roots, and those of it whose holders are looked for:
-#: each referent in the heap is compared with each of these (5,000 took 20 s where 200 take 1).
-DEPTH = 8
+#: Steps back at most, and objects in one layer.
+DEPTH = 64
 WIDTH = 5_000
-WALKED = 200
+#: Objects of one layer whose holders the interpreter is asked for: it compares each referent in the heap
+#: with each of these (5,000 took 20 s where 200 take 1). For more of them the ids are looked up in a set.
+FEW = 50
+#: Objects whose referents are looked through at one go.
+_CHUNK = 256
+#: Types that, where nothing holds them, say more than others about who does.
+_TELLING = ("_contextvars.Context", "Context")
+
+#: What nobody who looks for holders can see, beside C code.
+_UNSEEN = "a running function beside its variables, what the collector does not track (an array of numpy)"
 
 
-def ways(objects: "list[object]", until: float = float("inf")) -> "list[str]":
-    """A way in words to each object; where none was found, why. Of those that were not looked for by
-    ``until`` (``time.monotonic``) the text is empty."""
-    in_variables = _in_variables()
-    return [way(one, until, in_variables) for one in objects]
+def found(objects: "list[object]", until: float = float("inf"), walk: "Walk | None" = None) -> "list[Way]":
+    """The way to each object; where there is none, why. Of those that were not looked for by ``until``
+    (``time.monotonic``) the text is empty.
+
+    Args:
+        objects: this list, and the walk, are the only things of the caller's that hold them.
+        walk: a walk forward: it is asked first, and then emptied.
+    """
+    here = walk.roots if walk is not None else roots.Roots()
+    told: list[Way | None] = [None] * len(objects)
+    if walk is not None:
+        # One at a time, and no chain is kept: what held the objects would be found as their holder.
+        for number, chain in walk.chains(objects, until).items():
+            if len(chain) > 1 or here.is_module(chain[0]):  # else a variable of a running function is all
+                told[number] = _from_root(here, chain)
+            chain.clear()
+        walk.drop()
+    for number, way in enumerate(told):
+        if way is None:
+            told[number] = _back(objects, number, until, here)
+    return [way for way in told if way is not None]
 
 
-def way(target: object, until: float = float("inf"), in_variables: "set[int] | None" = None) -> str:
-    """The shortest way found from a root, as ``module.name['key'][3]``; empty if there was no time.
-    ``in_variables``: what ``_in_variables`` says, where that has been asked already."""
-    if in_variables is None:
-        in_variables = _in_variables()
-    owners = _module_dicts()
-    own = {id(sys._getframe()), id(owners)}
+def way(target: object) -> str:
+    """The shortest way found from a root to one object, in words; looks for a few seconds at most."""
+    (one,) = found([target], time.monotonic() + 5.0)
+    return one.text or "something that was not found within 5 s"
+
+
+def _from_root(here: "Roots", chain: "list[object]") -> Way:
+    root = here.words(chain[0]) or "a variable of a function that has gone on since"
+    return ways.told(root, chain, module=here.is_module(chain[0]))
+
+
+def _back(objects: "list[object]", number: int, until: float, here: "Roots") -> Way:
+    """From an object of the list back to a root."""
+    target = objects[number]
     #: id -> what it leads to on the way to the target; the object itself is kept while we look.
     leads: dict[int, object] = {id(target): None}
     layer: list[object] = [target]
     keep: list[object] = []
+    referents = Referents()
+    #: What nothing that is tracked holds.
+    ends: list[object] = []
+    own = {id(objects), id(leads), id(layer), id(keep), id(ends)}
     around = False
-    for _ in range(DEPTH):
+    #: A running function that has it in a variable: so does every function that is at work on it just now,
+    #: and who keeps it is another. That is looked for too.
+    now: Way | None = None
+    for depth in range(DEPTH):
         if time.monotonic() >= until:
-            return ""
+            return now or Way("")
         for one in layer:
-            module = owners.get(id(one))
-            if module is not None:
-                return _told(module, one, leads)
-            # The set first: a server of 50 threads has a thousand frames, a layer thousands of objects.
-            holder = _frames_holding(one) if id(one) in in_variables else ""
-            if holder:
-                return _told(holder, one, leads)
+            root = here.words(one)
+            if root and not depth and not here.is_module(one):
+                now = ways.told(root, [one])
+            elif root:
+                way = ways.told(root, _chain(one, leads), module=here.is_module(one))
+                return Way(f"{way.text}, and now by {now.text}", *_both(way)) if now is not None else way
         # A tuple, which is handed on as it is: from 3.15 on the call's own is told as a holder.
-        before = tuple(layer[:WALKED])
+        before = tuple(layer[:WIDTH])
         keep.append(before)
         layer = []
         wanted = {id(one): one for one in before}
-        own.update((id(before), id(wanted), id(leads), id(keep), id(layer)))
-        found = gc.get_referrers(*before)
-        own.add(id(found))
-        for one in found:
-            around = around or id(one) in leads
-            if id(one) in leads or id(one) in own or type(one) is edges.Frame:
+        own.update((id(before), id(wanted), id(layer)))
+        holders = _holders(before, wanted, referents, until)
+        own.add(id(holders))
+        held: set[int] = set()
+        running = roots.running_ids() if any(type(one) is edges.Frame for one in holders) else set()
+        for one in holders:
+            # Up to 3.10 a running frame is found too: its variables are looked at as roots.
+            if id(one) in own or id(one) in running:
                 continue
-            for held in gc.get_referents(one):
-                if id(held) in wanted:
-                    leads[id(one)] = held
-                    layer.append(one)
-                    break
-            if len(layer) >= WIDTH:
-                break
-        del found, one  # which may be our own frame
-        if not layer and around:
-            return (
-                "no way of any length: held by a cycle of its own alone, which is garbage for a later pass,"
-                " or from C, or from a frozen object"
-            )
-        if not layer:
-            return "held from C, from a frozen object, or by nothing that the collector tracks"
-    return f"no way of {DEPTH} steps from a module or a thread's frame"
+            hit = wanted.keys() & map(id, referents.of([one]))
+            held |= hit
+            if id(one) in leads:
+                around = True
+            elif hit:  # else another thread has changed it
+                leads[id(one)] = wanted[hit.pop()]
+                layer.append(one)
+        ends.extend(one for one in before if id(one) not in held)
+        del holders, one  # which may be our own frame
+        if not layer and time.monotonic() < until:
+            return now or _nowhere(target, ends, leads, around)
+    return now or Way(f"no way of {DEPTH} steps from a module or a thread's frame")
 
 
-def _module_dicts() -> "dict[int, str]":
-    found: dict[int, str] = {}
-    for name, module in list(sys.modules.items()):
-        if issubclass(type(module), ModuleType):
-            owned = edges.names_of(module)
-            found[id(owned)] = str(name)
+def _holders(
+    before: "tuple[object, ...]", wanted: "dict[int, object]", referents: Referents, until: float
+) -> "list[object]":
+    """What refers to one of these: of what is tracked and not frozen."""
+    if len(before) <= FEW:
+        return gc.get_referrers(*before)
+    found: list[object] = []
+    for generation in range(3):
+        _holders_among(gc.get_objects(generation=generation), wanted, referents, until, found)
     return found
 
 
-def _frames_holding(one: object) -> str:
-    """The running function of any thread that has it in a variable, as ``name (file:line)``."""
-    for at in _running():
-        for name, value in frames.variables(at).items():
-            if value is one:
-                where = edges.place(at.f_code, at.f_lineno or 0)
-                return f"{at.f_code.co_name} ({where}) variable {name}"
-    return ""
+def _holders_among(
+    objects: "list[object]",
+    wanted: "dict[int, object]",
+    referents: Referents,
+    until: float,
+    found: "list[object]",
+) -> None:
+    ids = wanted.keys()
+    for start in range(0, len(objects), _CHUNK):
+        if time.monotonic() >= until:
+            return
+        some = objects[start : start + _CHUNK]
+        if not ids.isdisjoint(map(id, referents.of(some))):
+            found.extend(one for one in some if not ids.isdisjoint(map(id, referents.of([one]))))
 
 
-def _in_variables() -> "set[int]":
-    """Ids of what is in a variable of a running function. Threads go on: what it says is to be looked up."""
-    return {id(value) for at in _running() for value in frames.variables(at).values()}
+def _chain(first: object, leads: "dict[int, object]") -> "list[object]":
+    chain = [first]
+    while (to := leads[id(chain[-1])]) is not None:
+        chain.append(to)
+    return chain
 
 
-def _running() -> "Iterator[FrameType]":
-    """The frames of all threads, without those of modules, whose variables are found as the module's, and
-    without ours.
-    """
-    # Our own frame is among them, and in a variable of its own it would be a cycle that keeps all it holds:
-    # the next look at this process would find it. What called us holds no way back to us.
-    found = {id(top): top for top in sys._current_frames().values()}
-    own = found.pop(id(sys._getframe()), None)
-    tops = list(found.values())
-    if own is not None and own.f_back is not None:
-        tops.append(own.f_back)
-    del own, found
-    at: FrameType | None
-    while tops:
-        at = tops.pop()
-        while at is not None:
-            if at.f_code.co_name != "<module>" and not at.f_code.co_filename.startswith(_OURS):
-                yield at
-            at = at.f_back
+def _nowhere(target: object, ends: "list[object]", leads: "dict[int, object]", around: bool) -> Way:
+    """Where the search ended before it came to a root."""
+    unseen = _UNSEEN + (", a frozen object" if forward.frozen_count() else "")
+    first = next((one for one in ends if edges.named(type(one)) in _TELLING), ends[0] if ends else None)
+    if first is target or (first is None and not around):
+        return Way(f"held from C, or by what is not seen: {unseen}")
+    if first is not None:
+        told = ways.told("", _chain(first, leads))
+        if edges.named(type(first)) in _TELLING:
+            return Way(f"{told.text}: a context that only C holds, as a thread does its own", *_both(told))
+        return Way(f"{told.text}; who holds that first one is not seen: C code, {unseen}", *_both(told))
+    return Way(
+        "no way of any length: held by a cycle of its own alone, which is garbage for a later pass, or from"
+        " C, or from a frozen object"
+    )
 
 
-_OURS = __file__.rsplit("/", 2)[0]
-
-
-def _told(root: str, first: object, leads: "dict[int, object]") -> str:
-    words = [root]
-    at = first
-    while True:
-        to = leads[id(at)]
-        if to is None:
-            return "".join(words)
-        link = edges.edge(at, to)
-        if type(at) is dict and link.startswith("['") and len(words) == 1:
-            link = "." + link[2:-2]
-        if edges.heap_type(type(at)) and len(words) > 1:
-            words.append(f" ({edges.node(at)})")
-        words.append("" if link == ".__dict__" else link or "->")
-        at = to
+def _both(told: Way) -> "tuple[str, str]":
+    return told.pattern, told.remedy

@@ -13,7 +13,12 @@ SHOWN_TYPES = 20
 
 Found = dict[str, Any]
 #: Words of ``heap.hang`` where it found no way.
-NO_WAY = ("held from C", "no way of")
+NO_WAY = ("held from C", "no way of", "not looked for")
+#: Shares of items from which on advice is given: of one list, and of a sample; and how many there must be.
+MOSTLY, HALF = 0.9, 0.5
+MANY, MANY_SLOTS = 50_000, 100_000
+#: Types whose items an array holds as well.
+NUMBERS = ("int", "float", "bool", "complex")
 #: Behind how long a look stopped a process that tells nobody of its requests.
 NOT_COUNTED = " (nobody counts its requests there, as a policy does: whether any waited is not known)"
 
@@ -47,6 +52,8 @@ def cycles(found: Iterable[tuple[str, Found]]) -> Iterator[Block]:
                 yield Line(
                     f"{kind['objects']:,} objects{more}, {size(kind['bytes'])} (containers alone)", indent=6
                 )
+            if kind.get("weak"):
+                yield Line(f"{kind['weak']:,} weak references to them were cleared", indent=6)
             if kind["pattern"]:
                 yield Line(f"{kind['pattern']}: {kind['remedy']}", indent=6)
             if kind["site"]:
@@ -97,25 +104,80 @@ def census(found: Iterable[tuple[str, Found, Found | None]]) -> Iterator[Block]:
         others = one["others"] + sum(row[1] for row in one["rows"][SHOWN_TYPES:])
         if others:
             yield Line(f"and {sign}{others:,} of other types: --json", "quiet", indent=2)
-        if one["frozen"]:
-            yield Line("frozen objects are in no row: the interpreter does not list them", "quiet", indent=2)
         if one["every"] > 1:
             yield Line(
                 f"~ gen 2: one object in {one['every']:,} was looked at; --budget 0 counts all",
                 "quiet",
                 indent=2,
             )
+        yield from _frozen(one)
         if one["largest"]:
-            large = tuple(
-                (f"{length:,}", kind, way or "not looked for (--budget, --no-paths)")
-                for length, kind, way in one["largest"]
-            )
-            yield Table(
-                "The largest containers", ("length", "type", "where it hangs"), large, frozenset((0,))
-            )
-        for line in advice(one):
+            yield _largest(one, before)
+        for line in (*advice(one), *growing(one, before)):
             yield Line(line, indent=2)
         yield _stopped(one, one["took"], "")
+
+
+def _frozen(one: Found) -> Iterator[Block]:
+    """What is known of the frozen objects, whom the interpreter does not list."""
+    reached = one.get("reached", -1)
+    if reached < 0:
+        if one["frozen"]:
+            yield Line(
+                "frozen objects are in no row: the interpreter does not list them; --frozen walks to them",
+                "quiet",
+                indent=2,
+            )
+        return
+    sign = "~" if one["frozen_every"] > 1 else ""
+    rows = tuple(
+        (kind, f"{sign}{count:,}", f"{sign}{slots:,}", size(held))
+        for kind, count, slots, held in one["frozen_rows"][:SHOWN_TYPES]
+    )
+    yield Table(
+        f"Frozen: {reached:,} of {one['frozen']:,} were reached",
+        ("type", "count", "slots", "size"),
+        rows,
+        frozenset(range(1, 4)),
+        ("size",),
+    )
+    if one["cut"]:
+        yield Line("the time was up before all were reached (--budget): these are a part", "bad", indent=2)
+    elif reached < one["frozen"]:
+        yield Line(
+            "to the others no module, running function or live object leads: C code holds them, or nothing",
+            "quiet",
+            indent=2,
+        )
+
+
+def _largest(one: Found, before: Found | None) -> Table:
+    grown = _grown(one, before)
+    items = one.get("items") or [None] * len(one["largest"])
+    looked = max((held["looked"] for held in items if held), default=0)
+    rows = tuple(
+        (f"{length:,}", kind, _holds(held), way or "not looked for (--budget, --no-paths)", since)
+        for (length, kind, way), held, since in zip(one["largest"], items, grown, strict=True)
+    )
+    columns = ("length", "type", "holds", "where it hangs", "since then")
+    return Table(
+        f"The largest containers (what they hold: of {looked:,} items at most)",
+        columns if before else columns[:-1],
+        rows if before else tuple(row[:-1] for row in rows),
+        frozenset((0, 4)),
+        ("holds",),
+    )
+
+
+def _holds(items: Found | None) -> str:
+    return ", ".join(f"{share:.0%} {name}" for name, share in items["kinds"][:2]) if items else ""
+
+
+def _grown(one: Found, before: Found | None) -> list[str]:
+    """How much longer each of the largest containers is than when it was among them before."""
+    then = {(kind, way): length for length, kind, way in before["largest"] if way} if before else {}
+    rows = one["largest"]
+    return [f"{row[0] - then[row[1], row[2]]:+,}" if (row[1], row[2]) in then else "" for row in rows]
 
 
 def _stopped(one: Found, seconds: float, words: str) -> Line:
@@ -125,41 +187,121 @@ def _stopped(one: Found, seconds: float, words: str) -> Line:
 
 
 def advice(one: Found) -> Iterator[str]:
-    """What makes a pass cheaper, where the census shows that it would."""
+    """What makes a pass cheaper, where a sample of what the containers hold shows that it would."""
+    among = one.get("among")
+    if among is None:
+        return  # an older recorder has not looked into them
     rows = {row[0]: row for row in one["rows"]}
     total = max(1, sum(one["objects"]))
     slots = sum(row[2] for row in one["rows"])
+    many = among["many"]
     lists, dicts, tuples = (rows.get(kind) for kind in ("list", "dict", "tuple"))
-    if lists and slots and lists[2] > 0.3 * slots and lists[2] > 100_000:
+    large = [
+        (length, way, held)
+        for (length, kind, way), held in zip(one["largest"], one["items"], strict=True)
+        if kind == "list" and _numbers(held) >= MOSTLY
+    ]
+    if sum(length for length, _, _ in large) > MANY_SLOTS:
+        length, way, held = large[0]
+        others = f" and {len(large) - 1} more of the largest" if len(large) > 1 else ""
         yield (
-            f"Lists hold {lists[2]:,} of {slots:,} slots, and a pass visits each. Numbers in array.array "
-            "or numpy arrays are not walked at all."
+            f"A list of {length:,} ({way or 'where it hangs is not known'}){others} hold numbers "
+            f"({_holds(held)} of {held['looked']:,} items looked at), and a pass visits each: in array.array "
+            "or numpy arrays they are not walked at all."
         )
-    if dicts and dicts[1] > 0.25 * total and dicts[1] > 50_000:
+    share = _numbers(among["lists"])
+    if lists and lists[2] > 0.3 * slots and lists[2] > MANY_SLOTS and share >= HALF:
         yield (
-            f"{dicts[1]:,} dicts: of one shape they need one object in place of two, and fewer slots, as "
-            "classes with __slots__."
+            f"Lists hold {lists[2]:,} of {slots:,} slots, and in {many['list']:,} shorter ones that were "
+            f"looked at {share:.0%} of the items are numbers, each of which a pass visits. In array.array or "
+            "numpy arrays they are not walked at all."
         )
-    if tuples and tuples[1] > 0.25 * total and tuples[1] > 50_000:
+    same = among["same_shape"]
+    if dicts and dicts[1] > 0.25 * total and dicts[1] > MANY and same >= HALF * many["dict"]:
         yield (
-            f"{tuples[1]:,} tuples that hold something which is tracked: those of numbers and texts "
-            "alone leave its sight in their first pass."
+            f"{dicts[1]:,} dicts, and of {many['dict']:,} looked at {same:,} have the same keys "
+            f"({_keys(among['shape'])}): as objects of a class with __slots__ they have fewer slots, and no "
+            "dict."
         )
+    held = among["tuples"]
+    if tuples and tuples[1] > 0.25 * total and tuples[1] > MANY and held["looked"] >= HALF * many["tuple"]:
+        yield (
+            f"{tuples[1]:,} tuples, and of {many['tuple']:,} looked at {held['looked']:,} hold a container "
+            f"({_holds(held)}): tuples of numbers and texts alone leave the collector's sight in their first "
+            "pass."
+        )
+
+
+def growing(one: Found, before: Found | None) -> Iterator[str]:
+    """The largest containers that have grown by a tenth or more since the census before."""
+    for (length, kind, way), since in zip(one["largest"], _grown(one, before), strict=True):
+        grown = int(since.replace(",", "") or 0)
+        if grown >= 0.1 * (length - grown) and grown > 0:
+            yield (
+                f"{way}, a {kind}, has grown from {length - grown:,} to {length:,} since then: if it is a "
+                "cache it needs a bound, and every full pass walks what it holds."
+            )
+
+
+def _numbers(items: Found) -> float:
+    return float(sum(share for name, share in items["kinds"] if name in NUMBERS))
+
+
+def _keys(words: list[str]) -> str:
+    return ", ".join(words[:4]) + (f" and {len(words) - 4} more" if len(words) > 4 else "")
 
 
 def alive(found: Iterable[tuple[str, Found]]) -> Iterator[Block]:
     """Live objects of one class in each process, and who holds the first few."""
     for name, one in found:
-        style = "bad" if one["count"] else "good"
-        sub = f", {one['subclasses']:,} of them of subclasses" if one["subclasses"] else ""
-        yield Line(f"{name}: {one['count']:,} live objects of {one['name']}{sub}", style)
-        for way in one["ways"]:
-            yield Line(way if way.startswith(NO_WAY) else f"held by {way}", indent=4)
-        if one["frozen"]:
+        yield from _alive(name, one)
+        unseen = one["frozen"] - max(0, one.get("reached", -1))
+        if one["frozen"] and one.get("reached", -1) < 0:
             yield Line(
-                f"{one['frozen']:,} objects are frozen there and cannot be listed: those are not counted",
+                f"{unseen:,} objects are frozen there and were not looked at: --frozen walks to them",
+                "quiet",
+                indent=4,
+            )
+        elif one.get("cut"):
+            yield Line(
+                f"the time was up before all that is frozen had been reached (--budget): {unseen:,} of "
+                f"{one['frozen']:,} objects were not looked at",
+                "bad",
+                indent=4,
+            )
+        elif unseen > 0:
+            yield Line(
+                f"to {unseen:,} of {one['frozen']:,} frozen objects no module, running function or live "
+                "object leads: they were not looked at",
                 "quiet",
                 indent=4,
             )
         if "stopped" in one:  # an older recorder does not say it
             yield _stopped(one, one["stopped"], "")
+
+
+def _alive(name: str, one: Found) -> Iterator[Block]:
+    sub = f", {one['subclasses']:,} of them of subclasses" if one["subclasses"] else ""
+    if one.get("among_frozen"):
+        sub += f", {one['among_frozen']:,} of them frozen"
+    tracked = one.get("tracked", True)
+    if one["count"]:
+        yield Line(f"{name}: {one['count']:,} live objects of {one['name']}{sub}", "bad")
+    elif not tracked:
+        yield Line(f"{name}: no objects of {one['name']} found")
+    elif one["frozen"] > max(0, one.get("reached", -1)):
+        yield Line(f"{name}: 0 objects of {one['name']} found, {one['frozen']:,} frozen ones not all seen")
+    else:
+        yield Line(f"{name}: 0 live objects of {one['name']}", "good")
+    if not tracked:
+        yield Line(
+            "the collector does not track objects of this class itself, as of texts: nobody can list them",
+            "bad",
+            indent=4,
+        )
+    remedies = one.get("remedies") or [["", ""]] * len(one["ways"])
+    for way, (pattern, remedy) in zip(one["ways"], remedies, strict=True):
+        way = way or "not looked for: the time was up (--budget)"
+        yield Line(way if way.startswith(NO_WAY) else f"held by {way}", indent=4)
+        if pattern:
+            yield Line(f"{pattern}: {remedy}", indent=6)

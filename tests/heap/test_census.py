@@ -1,0 +1,96 @@
+"""What a census advises rests on what it has looked at: each advice, and a heap like it that earns none."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from frostline.report.heap import advice, growing
+from tests.interpreters import found
+
+SOURCE = Path(__file__).parent.parent.parent / "src"
+#: Prints a census of the heap that the lines before have made.
+CENSUS = """
+import gc, sys
+class Node: pass
+node = Node()
+{heap}
+sys.path.insert(0, sys.argv[1])
+from frostline.heap import census, plain
+print(plain.dumps(census.as_plain(census.take())))
+"""
+
+#: Heap -> the words of each advice, in order.
+HEAPS: dict[str, list[tuple[str, ...]]] = {
+    "tokens = list(range(200_000))": [("A list of 200,000 (__main__.tokens)", "100% int of 300 items")],
+    "nodes = [node] * 200_000": [],
+    "mixed = [1, node] * 100_000": [],
+    "a = [0.5] * 90_000; b = [True] * 80_000; c = [1j] * 70_000": [
+        ("A list of 90,000", "and 2 more of the largest")
+    ],
+    "requests = [list(range(100)) for _ in range(3_000)]": [
+        ("Lists hold 30", "shorter ones", "% of the items are numbers")
+    ],
+    "requests = [[node] * 100 for _ in range(3_000)]": [],
+    "requests = [['text'] * 100 for _ in range(3_000)]": [],
+    "rows = [{'id': i, 'node': node} for i in range(60_000)]": [
+        ("dicts, and of", "have the same keys ('id', 'node')", "__slots__")
+    ],
+    "rows = [{f'k{i}': node} for i in range(60_000)]": [],
+    "rows = [{i: node} for i in range(60_000)]": [],
+    "rows = [(i, [node]) for i in range(60_000)]": [
+        ("tuples, and of", "hold a container (", "% list", "leave the collector's sight")
+    ],
+    "rows = [(i, node) for i in range(60_000)]": [],
+}
+
+
+def _census(heap: str) -> dict[str, Any]:
+    ran = subprocess.run(
+        [found()[-1].executable, "-c", CENSUS.format(heap=heap), str(SOURCE)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    counted: dict[str, Any] = json.loads(ran.stdout)
+    return counted
+
+
+@pytest.mark.parametrize("heap", HEAPS)
+def test_advice_rests_on_what_was_looked_at(heap: str) -> None:
+    lines = list(advice(_census(heap)))
+    assert len(lines) == len(HEAPS[heap]), lines
+    for line, words in zip(lines, HEAPS[heap], strict=True):
+        assert all(word in line for word in words), line
+
+
+def test_an_older_census_earns_no_advice() -> None:
+    counted = _census("requests = [list(range(100)) for _ in range(3_000)]")
+    assert list(advice(counted))
+    del counted["among"], counted["items"]
+    assert not list(advice(counted))
+
+
+def _with(*largest: tuple[int, str, str]) -> dict[str, Any]:
+    return {"largest": [list(one) for one in largest]}
+
+
+def test_containers_that_grow_are_named() -> None:
+    before = _with((5_000, "dict", "a.cache"), (9_000, "list", "a.rows"), (4_000, "dict", ""))
+    after = _with(
+        (9_100, "list", "a.rows"),  # by less than a tenth
+        (8_000, "dict", "a.cache"),
+        (7_000, "dict", ""),  # nobody knows which it is
+        (6_000, "set", "a.cache"),  # of that name there was another kind
+        (5_000, "dict", "b.cache"),  # not among the largest then
+    )
+    (line,) = growing(after, before)
+    assert line.startswith("a.cache, a dict, has grown from 5,000 to 8,000 since then")
+    assert not list(growing(before, after)), "what has shrunk"
+    assert not list(growing(after, None))
