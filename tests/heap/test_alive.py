@@ -171,7 +171,7 @@ future = loop.create_future()
 iterators = [iter(future) for _ in range(5)]
 # More holders in one layer than are asked for one by one: all of the heap is gone through.
 thing = Thing()
-many = [[thing] for _ in range(200)]
+many = [[thing] for _ in range(1_000)]
 del iterators
 gc.freeze()
 for _ in range(3):
@@ -247,7 +247,7 @@ def test_other_threads_go_on_while_it_walks(interpreter: Interpreter) -> None:
 GRAPHS = """
 import gc, random, sys
 sys.path.insert(0, sys.argv[1])
-from frostline.heap import forward, hang, referents, roots
+from frostline.heap import alive, census, forward, hang, referents, roots
 class Node(list): __slots__ = ("number",)
 def distances(edges, count):
     far, layer = {0: 0}, [0]
@@ -292,10 +292,25 @@ def check(seed):
     ids = [{id(one) for one in found if type(one) is Node} for found in (few, many)]
     assert ids[0] == ids[1], seed
     kept = None
+def leaves(look):
+    look()
+    gc.collect()
+    gc.freeze()
+    look()
+    gc.unfreeze()
+    return gc.collect()
 gc.disable()
 for seed in range(40):
     check(seed)
     gc.collect()
+kept, _ = draw(3)
+# No cycle of its own is left, which would keep all that was reached.
+for look in (
+    lambda: forward.Walk(roots.Roots()), lambda: census.take(paths=False, frozen=True),
+    lambda: census.take(frozen=True), lambda: alive.holders("__main__:Node", frozen=True),
+    lambda: census.take(), lambda: alive.holders("__main__:Node"),
+):
+    assert leaves(look) == 0
 print('{"case": "done"}')
 """
 
@@ -370,6 +385,7 @@ def test_a_frozen_server_is_looked_into_without_a_thaw(tmp_path: Path, interpret
         assert "--frozen walks to them" in text and "were reached" not in text
         text = frostline(tmp_path, "census", "--frozen", "--budget", "0.000001").stdout
         assert "the time was up before all were reached (--budget)" in text
+        assert "no cyclic garbage" in frostline(tmp_path, "cycles").stdout
         # Nothing was thawed, and the collector is as it was.
         assert told(process, "state") == "True True"
         process.communicate(timeout=30)

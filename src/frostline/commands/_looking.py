@@ -40,7 +40,7 @@ def frozen(function: F) -> F:
     return click.option(
         "--frozen",
         is_flag=True,
-        help="Also into what is frozen, by a walk from modules and functions: about 1 s a million objects.",
+        help="Also into what is frozen, by a walk from modules and functions: 1 to 3 s a million objects.",
     )(function)
 
 

@@ -81,7 +81,7 @@ def take(budget: float = 0.0, paths: bool = True, frozen: bool = False) -> Censu
             ways to the largest are looked for as long as there is time. 0: no bound. The lists themselves
             (about 10 ms a million) and the last step of a way come on top.
         paths: also look for where the largest containers hang: some 20 ms a million and step of the way.
-        frozen: also count what is frozen, by a walk forward (``heap.forward``): about a second a million.
+        frozen: also count what is frozen, by a walk forward (``heap.forward``): 1 to 3 s a million.
     """
     begun = time.monotonic()
     until = begun + budget if budget else float("inf")
