@@ -19,7 +19,7 @@ from frostline.commands.try_policy import configuration, try_policy
 from frostline.errors import FrostlineError
 from frostline.experiment.ablation.plan import Arm, Load, Plan, read
 from frostline.experiment.ablation.running import run_once
-from tests.reach.under_run import FROSTLINE, environment, wait_for
+from tests.reach.under_run import FROSTLINE, environment, gone, notes, wait_for
 
 HERE = Path(__file__).parent
 
@@ -120,6 +120,45 @@ def test_it_goes_on_after_an_interrupt_and_makes_an_invalid_run_again(tmp_path: 
     plan.write_text(plan.read_text().replace('policy = "freeze@Engine"', 'policy = "follow@Engine"'))
     other = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True)
     assert other.returncode == 1 and "[ablate-changed]" in other.stderr
+
+
+def test_a_killed_ablation_takes_its_server_along(tmp_path: Path) -> None:
+    """By SIGKILL it cannot end it itself: both processes of the server go, and the load with them."""
+    port = free_port()
+    plan = write_plan(tmp_path, port)
+    # The load says who it is, and stays.
+    load = f"echo $$ > {tmp_path / 'load.pid'}; exec sleep 600"
+    text = plan.read_text()
+    line = next(line for line in text.splitlines() if line.startswith("command = ") and "asking.py" in line)
+    plan.write_text(text.replace(line, f"command = {json.dumps(load)}"))
+    ablation = subprocess.Popen(
+        [*FROSTLINE, "ablate", str(plan)],
+        env=environment(tmp_path),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    told = tmp_path / "load.pid"
+    try:
+        wait_for(lambda: told.exists() and told.read_text().strip(), "the load", 120)
+        seen = wait_for(lambda: _recorded(tmp_path / "plan.ablation"), "both processes of the server", 60)
+    finally:
+        ablation.kill()
+        ablation.wait(60)
+    for pid in (*seen, int(told.read_text())):
+        assert gone(pid, 60), pid
+    assert not serves(port)
+
+
+def _recorded(folder: Path) -> list[int]:
+    """The pids of the server's two processes, once its helper has seen them."""
+    found = [
+        process["pid"]
+        for path in folder.glob("*/rec")
+        for note in notes(path, "helper")
+        for process in note["processes"]
+        if process["recorded"] and process["alive"]
+    ]
+    return found if len(found) >= 2 else []
 
 
 def test_a_server_that_dies_under_load_is_named_with_its_last_words(tmp_path: Path) -> None:

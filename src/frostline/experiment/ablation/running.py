@@ -22,6 +22,7 @@ from frostline.errors import FrostlineError
 from frostline.experiment.ablation import machine
 from frostline.experiment.ablation.measuring import measure
 from frostline.experiment.ablation.plan import Arm, Plan
+from frostline.reach.leash import leashed
 from frostline.reach.ready import Ready
 
 _FROSTLINE = (sys.executable, "-m", "frostline.commands.main")
@@ -30,6 +31,8 @@ _POLL = 0.05
 _HELPER = 20.0
 #: What `frostline load` may take beyond its plan: deadlines, and its own start.
 _LOAD_GRACE = 180.0
+#: From SIGTERM to SIGKILL of a load, s.
+_LOAD_STOP = 5.0
 
 Progress = Callable[[str], None]
 
@@ -134,16 +137,6 @@ def environment(*more: tuple[tuple[str, str], ...]) -> dict[str, str]:
     return kept
 
 
-def _pinned(cpus: str) -> Callable[[], None] | None:
-    if not cpus:
-        return None
-    wanted: set[int] = set()
-    for part in cpus.split(","):
-        first, _, last = part.partition("-")
-        wanted.update(range(int(first), int(last or first) + 1))
-    return lambda: os.sched_setaffinity(0, wanted)
-
-
 @contextlib.contextmanager
 def _server(plan: Plan, arm: Arm, folder: Path, progress: Progress) -> Iterator[int]:
     """The server, ready: its pid. Ended when the block ends, whatever ended it."""
@@ -152,29 +145,31 @@ def _server(plan: Plan, arm: Arm, folder: Path, progress: Progress) -> Iterator[
     command = [*_FROSTLINE, "run", "-o", str(folder / "rec"), *plan.options, *policy, *_ready_options(plan)]
     log = folder / "server.log"
     progress("starting the server")
-    try:
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [*command, "--", *plan.command],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=environment(plan.env, arm.env),
-                start_new_session=True,
-                preexec_fn=_pinned(arm.cpus or plan.cpus),
-            )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise _Failed(f"the server cannot be started: {error}") from error
-    try:
-        _await_ready(plan, process, log, folder / "rec")
+    with contextlib.ExitStack() as stack:
         try:
-            yield process.pid
+            process = stack.enter_context(
+                leashed(
+                    [*command, "--", *plan.command],
+                    plan.stop,
+                    arm.cpus or plan.cpus,
+                    stdin=subprocess.DEVNULL,
+                    stdout=stack.enter_context(log.open("wb")),
+                    stderr=subprocess.STDOUT,
+                    env=environment(plan.env, arm.env),
+                )
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise _Failed(f"the server cannot be started: {error}") from error
+        try:
+            _await_ready(plan, process, log, folder / "rec")
+            try:
+                yield process.pid
+            finally:
+                if process.poll() is not None:  # what the load makes of that is not the cause
+                    raise _Failed(f"the server ended with {process.returncode} under load{last_lines(log)}")
         finally:
-            if process.poll() is not None:  # what the load makes of that is not the cause
-                raise _Failed(f"the server ended with {process.returncode} under load{last_lines(log)}")
-    finally:
-        _stop(process, plan.stop)
-        _await_helper(folder / "rec")
+            _stop(process, plan.stop)
+            _await_helper(folder / "rec")
 
 
 def _check_free(plan: Plan) -> None:
@@ -268,17 +263,24 @@ def _load(plan: Plan, folder: Path) -> tuple[tuple[int, int], dict[str, Any]]:
 def _call(command: list[str] | str, plan: Plan, folder: Path, more: tuple[tuple[str, str], ...] = ()) -> str:
     log = folder / "load.log"
     limit = plan.warmup + plan.window + max(_LOAD_GRACE, plan.patience)
-    with log.open("wb") as errors:
-        process = subprocess.Popen(
-            command, shell=isinstance(command, str), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=errors, env=environment(more), start_new_session=True,
-        )  # fmt: skip
+    words = ["/bin/sh", "-c", command] if isinstance(command, str) else command
+    with (
+        log.open("wb") as errors,
+        leashed(
+            words,
+            _LOAD_STOP,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=environment(more),
+        ) as process,
+    ):
         try:
             output, _ = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
             raise _Failed(f"the load had not ended after {limit:.0f} s") from None
         finally:
-            _stop(process, 5.0)
+            _stop(process, _LOAD_STOP)
     text = output.decode("utf-8", "replace")
     (folder / "load.out").write_text(text, encoding="utf-8")
     # 1 is what `frostline load` ends with where it was late: it says so in its answer.
