@@ -5,8 +5,6 @@ function of the import system: ``_load_unlocked``, which every first import of a
 CPython 3.10 to 3.15. It runs when the module has been found, so looking for it counts for the importer.
 
 Each event is one line, written at once: nothing is kept, and a killed process has told all that it did.
-The descriptor is checked before each write, since a host that closes "all" descriptors may have got its
-number for a file of its own.
 """
 
 import _thread
@@ -16,6 +14,7 @@ import os
 import sys
 import time
 
+from frostline.agent.lines import Lines
 from frostline.format import startup as layout
 from frostline.probe.callback import is_ours
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
     from frostline.probe.recorder import Recorder
 
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 #: Of the time, at most one part in this many goes into counting what is tracked.
 _SELDOM = 64
 #: Whose frames the import system leaves out of tracebacks, and ``warnings`` out of its levels.
@@ -36,13 +34,12 @@ _AS_IMPORTLIB = "<frozen importlib._bootstrap>"
 class Teller:
     """The file of one interpreter of one process; in a forked child a new one is opened."""
 
-    __slots__ = ("_counts", "_depth", "_descriptor", "_file", "_left", "_not_before", "_recorder", "_thread")
+    __slots__ = ("_counts", "_depth", "_left", "_lines", "_not_before", "_recorder", "_thread")
 
     def __init__(self, recorder: "Recorder", counts: "Callable[[], tuple[int, int, int]]") -> None:
         self._recorder = recorder
         self._counts = counts
-        self._descriptor = -1
-        self._file = (0, 0)
+        self._lines = Lines()
         self._left = layout.MOST
         #: The thread that started us, and how many imports are open in it.
         self._thread = 0
@@ -52,26 +49,21 @@ class Teller:
 
     def open(self) -> None:
         """Opens the file of the series that is being recorded; after a failure nothing is told."""
-        self._descriptor = -1
+        self._lines.close()
+        self._left = 0
         series = self._recorder.series
         if series is None:
             return
-        name = layout.file_name(series.pid, series.series, series.interpreter)
-        descriptor = os.open(f"{self._recorder.session}/{name}", _FLAGS, 0o600)
-        about = os.fstat(descriptor)
-        self._file = (about.st_dev, about.st_ino)
-        self._descriptor = descriptor
-        self._left = layout.MOST
         self._thread = _thread.get_ident()
         self._depth = 0
+        name = layout.file_name(series.pid, series.series, series.interpreter)
         head = f"{layout.MAGIC} {layout.VERSION} {series.pid} {series.series} {series.interpreter}"
-        os.write(descriptor, f"{head} {self._thread}\n".encode())
+        self._lines.open(f"{self._recorder.session}/{name}", f"{head} {self._thread}")
+        self._left = layout.MOST
 
     def in_child(self) -> None:
         """After a fork: the parent's file is the parent's."""
         try:
-            if self._mine():
-                os.close(self._descriptor)
             self.open()
         except Exception as error:
             self._failed(error)
@@ -79,7 +71,7 @@ class Teller:
     def tell(self, what: str, name: object = "") -> None:
         """Writes one event; what goes wrong ends the telling and nothing else."""
         # The byte reads 0 when recording has ended, and in a child that C code forked.
-        if self._descriptor < 0 or not self._recorder.alive[0]:
+        if not self._left or not self._recorder.alive[0]:
             return
         try:
             counts, clock = self._counts, time.monotonic_ns
@@ -101,7 +93,7 @@ class Teller:
     def finish(self) -> None:
         """At the interpreter's exit."""
         try:
-            if self._descriptor >= 0 and self._recorder.alive[0]:
+            if self._left and self._recorder.alive[0]:
                 self._count()
         except Exception as error:
             self._failed(error)
@@ -117,28 +109,13 @@ class Teller:
         self._write(f"C {now} {_thread.get_ident()} {objects} ")
 
     def _write(self, line: str) -> None:
-        if not self._mine():
-            self._descriptor = -1
-            return
-        os.write(self._descriptor, line.replace("\n", "?").encode("utf-8", "replace") + b"\n")
-        self._left -= 1
-        if self._left <= 0:
-            self._descriptor = -1
-
-    def _mine(self) -> bool:
-        if self._descriptor < 0:
-            return False
-        try:
-            about = os.fstat(self._descriptor)
-        except OSError:
-            return False
-        return (about.st_dev, about.st_ino) == self._file
+        self._left = self._left - 1 if self._lines.write(line.replace("\n", "?")) else 0
 
     def _failed(self, error: Exception) -> None:
         if not is_ours(error):
             raise error  # a signal handler of the host's raised while we ran: a time limit
         if not isinstance(error, RecursionError):
-            self._descriptor = -1
+            self._left = 0
 
 
 def start(recorder: "Recorder") -> None:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import signal
+import json
+import shlex
 import sys
 import time
-import traceback
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import click
 
 from frostline.analysis.startup import start_ups
+from frostline.commands import _command
 from frostline.commands import run as options
 from frostline.commands.report import Named, analysed
 from frostline.errors import FrostlineError
 from frostline.format import redact
 from frostline.format import startup as layout
-from frostline.reach import session
-from frostline.reach.start import start
 from frostline.recording import Session
 from frostline.recording.loss import Losses
 from frostline.recording.notes import read_notes
@@ -30,9 +27,8 @@ from frostline.report.blocks import Block, Line
 from frostline.report.html.startup import to_html
 from frostline.report.startup import ROWS
 from frostline.report.startup import startup as told
+from frostline.report.startupjson import to_json
 
-#: Between two looks at whether start-up has ended, and how long a command may take to end then, seconds.
-_EVERY, _PATIENCE = 0.1, 60.0
 #: Over --until: for the helper to see the processes alive after it; and where none tells of imports.
 _SEEN, _LATE = 0.6, 10.0
 
@@ -54,6 +50,7 @@ _SEEN, _LATE = 0.6, 10.0
 @click.option(
     "--ready-log", metavar="[FILE:]REGEX", help="... when a line of the output, or of FILE, matches."
 )
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; what COMMAND prints goes to stderr then.")
 @click.option("--policy", help="As of `frostline run`: with one, start-up ends at the boundary.")
 @click.option("--rows", type=click.IntRange(min=1), default=ROWS, show_default=True, help="Rows of a table.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENTS]...")
@@ -63,6 +60,7 @@ def startup(
     until: str | None,
     ready_url: str | None,
     ready_log: str | None,
+    as_json: bool,
     policy: str | None,
     rows: int,
     command: tuple[str, ...],
@@ -84,76 +82,35 @@ def startup(
     chosen = options.checked_policy(policy) if policy is not None else None
     ready = options.checked_ready(ready_url, ready_log, None)
     limit = options.seconds(until) if until is not None else 0.0
-    if output is not None and os.path.lexists(output):
-        raise options.usage("output-exists", f"{output} is there already", "Give -o a new folder.")
-    settings = {
-        "startup": "1",
-        "policy": chosen.text if chosen else "",
-        "presets": "none",
-        "integrations": options.checked_integrations(os.environ.get("FROSTLINE_INTEGRATIONS", "")),
-        "spans": "",
-        "control": "on",
-        "retention": "0",
-        "promotions": "",
-    }
-    folder = output if output is not None else session.default_folder()
-    child = _begin(folder, settings, ready, list(command))
-    code = _wait(child, Path(folder), limit, ready is not None)
-    if code >= 125 and not _recorded(Path(folder)):
+    settings = _command.settings(startup="1", policy=chosen.text if chosen else "")
+    folder = Path(_command.new_folder(output))
+    child = _command.begin(str(folder), settings, ready, list(command), aside=as_json)
+    code = _command.wait(child, _ended(folder, limit, ready is not None))
+    _command.settle(str(folder))
+    if code >= 125 and not _recorded(folder):
         click.get_current_context().exit(code)  # it did not start, and has said why
-    _show(Path(folder), limit, html_file, rows, command)
+    came = f"--ready-url {shlex.quote(ready_url)}" if ready_url else ""
+    came = f"--ready-log {shlex.quote(ready_log)}" if ready_log else came
+    _show(folder, limit, html_file, rows, command, as_json, came)
     click.get_current_context().exit(code)
 
 
-def _begin(folder: str, settings: dict[str, str], ready: dict[str, Any] | None, command: list[str]) -> int:
-    """The command's pid: a child that does what ``frostline run`` does, which becomes the command."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    child = os.fork()
-    if child:
-        return child
-    code = 125
-    try:
-        start(folder, settings, ready, command, counters=False, host=False)
-    except FrostlineError as error:
-        click.echo(f"frostline: {error.message} [{error.slug}]\n  {error.remedy}", err=True)
-        code = error.exit_code if error.exit_code >= 125 else 125
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(code)
-
-
-def _wait(child: int, folder: Path, limit: float, ready: bool) -> int:
-    """Waits for the command, and ends it when start-up has ended; returns its exit code, 0 if we ended it."""
-
-    def pass_on(number: int, frame: FrameType | None) -> None:
-        os.kill(child, number)
-
-    # Ctrl-C reaches the command from the terminal as it reaches us; what it has told is reported then too.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, pass_on)
+def _ended(folder: Path, limit: float, ready: bool) -> Callable[[], bool]:
+    """What says whether start-up has ended before the command has, and says so to the user."""
     end = time.monotonic() + limit + _LATE
     seen = False
-    told_at = 0.0
-    while True:
-        pid, status = os.waitpid(child, os.WNOHANG)
-        if pid:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            code = os.waitstatus_to_exitcode(status)
-            return 0 if told_at else code if code >= 0 else 128 - code
+
+    def ended() -> bool:
+        nonlocal end, seen
         now = time.monotonic()
         if limit and not seen and any(folder.glob(f"{layout.PREFIX}*")):
             seen, end = True, now + limit + _SEEN  # it counts from the first process's beginning
-        if told_at:
-            if now - told_at > _PATIENCE:
-                os.kill(child, signal.SIGKILL)
-        elif (limit and now > end) or (ready and _is_ready(folder)):
-            click.echo("frostline: start-up has ended: telling the command to end", err=True)
-            os.kill(child, signal.SIGTERM)
-            told_at = now
-        time.sleep(_EVERY)
+        if not (limit and now > end) and not (ready and _is_ready(folder)):
+            return False
+        click.echo("frostline: start-up has ended: telling the command to end", err=True)
+        return True
+
+    return ended
 
 
 def _is_ready(folder: Path) -> bool:
@@ -166,7 +123,15 @@ def _recorded(folder: Path) -> bool:
     return folder.is_dir() and bool(read_imports(folder))
 
 
-def _show(folder: Path, limit: float, html_file: Path | None, rows: int, command: tuple[str, ...]) -> None:
+def _show(
+    folder: Path,
+    limit: float,
+    html_file: Path | None,
+    rows: int,
+    command: tuple[str, ...],
+    as_json: bool,
+    came: str,
+) -> None:
     logs = read_imports(folder)
     if not logs:
         raise FrostlineError(
@@ -176,13 +141,16 @@ def _show(folder: Path, limit: float, html_file: Path | None, rows: int, command
         )
     analysis = analysed((folder,))
     found = start_ups(analysis, logs, int(limit * 1e9))
-    blocks: list[Block] = []
-    missed = sum(process.python for process in analysis.missed)
-    if missed:
-        words = f"{missed:,} Python processes were not reached: `frostline status {folder}` says why."
-        blocks.append(Line(words, "bad"))
-    blocks += told(found, rows)
-    write(blocks, sys.stdout)
+    if as_json:
+        json.dump(to_json(analysis, found, came), sys.stdout, indent=1)
+        sys.stdout.write("\n")
+    else:
+        blocks: list[Block] = []
+        missed = sum(process.python for process in analysis.missed)
+        if missed:
+            words = f"{missed:,} Python processes were not reached: `frostline status {folder}` says why."
+            blocks.append(Line(words, "bad"))
+        write([*blocks, *told(found, rows, came)], sys.stdout)
     if html_file is not None:
         html_file.write_text(
             to_html(found, f"Frostline: start-up of {folder.name}", " ".join(redact(list(command)))),

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from frostline.analysis import ProcessReport
 from frostline.analysis.passes import kind_of
 from frostline.analysis.startup import Import, Passes, StartUp
+from frostline.analysis.startupadvice import advise
 from frostline.analysis.verdict import milliseconds as ms
 from frostline.report.blocks import Block, Line, Table
-from frostline.report.words import number, seconds, short_paths
+from frostline.report.words import number, seconds, sentence, short_paths
+from frostline.report.words import walked as objects_walked
 
 #: Rows of a table, and processes that get tables of their own.
 ROWS, PROCESSES = 15, 8
-#: Passes inside imports are worth a word from so many ns, and from this share of the time there.
-LEAST_PAUSE, LEAST_SHARE = 100_000_000, 0.05
 HOW = (
     "Objects are net container allocations, from gc.get_count() at each import's beginning and end and at "
     "each pass, less what the passes reclaimed: at most, as CPython does not count all deaths. Below 0: more "
@@ -22,12 +22,13 @@ HOW = (
 )
 
 
-def startup(found: list[StartUp], rows: int = ROWS) -> Iterator[Block]:
-    """The processes in one table, then each in its own."""
+def startup(found: list[StartUp], rows: int = ROWS, came: str = "") -> Iterator[Block]:
+    """The processes in one table, then each in its own. ``came``: the option by which READY was told."""
     if len(found) > 1:
         yield _overview(found)
+    said: set[str] = set()
     for one in found[:PROCESSES]:
-        yield from _process(one, rows)
+        yield from _process(one, rows, came, said)
     if len(found) > PROCESSES:
         yield Line(f"{len(found) - PROCESSES:,} more processes, with less growth, have no tables.", "quiet")
     yield Line("")
@@ -99,12 +100,16 @@ def _counts(passes: Passes) -> tuple[str, ...]:
     )
 
 
-def _process(one: StartUp, rows: int) -> Iterator[Block]:
+def _process(one: StartUp, rows: int, came: str, said: set[str]) -> Iterator[Block]:
     yield Line("")
     yield Line(headline(one), "headline")
     yield from _notes(one)
     yield _phases(one)
-    yield from _advice(one)
+    for advice in advise(one, came):
+        yield Line(sentence(short_paths(advice.text)))
+        if advice.command and advice.command not in said:  # one command reaches all that it starts
+            said.add(advice.command)
+            yield Line(advice.command, "command", indent=4)
     if one.full:
         yield _full(one, rows)
     every = list(one.walk())
@@ -130,18 +135,6 @@ def _notes(one: StartUp) -> Iterator[Line]:
         yield Line(f"{one.damaged:,} lines of its file of imports are damaged and were left out.", "bad")
 
 
-def _advice(one: StartUp) -> Iterator[Line]:
-    """What could be done, only where the figures show it, and its price."""
-    time, _, passes = one.importing()
-    if passes.automatic >= max(LEAST_PAUSE, LEAST_SHARE * time):
-        yield Line(
-            f"Automatic passes took {ms(passes.automatic)} of the {seconds(time)} inside imports and "
-            f"reclaimed {passes.reclaimed:,} objects. Without them (gc.disable() before the imports, "
-            "gc.enable() after) start-up is shorter by that at most (<=). The price: what they reclaimed "
-            "stays until a later pass, and the next one walks all that the imports made at once."
-        )
-
-
 def _phases(one: StartUp) -> Table:
     time, grown, inside = one.importing()
     found = [("inside imports", time, grown, inside)] if one.imports else []
@@ -157,17 +150,21 @@ def _phases(one: StartUp) -> Table:
 def _full(one: StartUp, rows: int) -> Table:
     process: ProcessReport = one.process
     length = process.pauses.length
+    by_start = {full.start: full for full in process.full_passes}
     longest = sorted(one.full, key=lambda entry: -int(length[entry[0]]))[:rows]
     cells = []
     for i, where in sorted(longest):
         row = process.series.passes[i]
+        full = by_start.get(int(row["start"]))
         at = f"{(int(row['start']) - one.start) / 1e9:,.3f}"
         cells.append(
             (
                 at,
                 number(length[i]),
+                objects_walked(full.walked) if full is not None else "-",
                 f"{int(row['collected']):,}",
                 kind_of(process.series, process.pauses, i),
+                full.why if full is not None else "",
                 where,
                 _line(process, i),
             )
@@ -175,10 +172,10 @@ def _full(one: StartUp, rows: int) -> Table:
     more = f", the longest {rows} of {len(one.full):,}" if len(one.full) > rows else ""
     return Table(
         f"Full passes{more}",
-        ("at s", "ms", "reclaimed", "why", "during", "interrupted"),
+        ("at s", "ms", "walked", "reclaimed", "kind", "why", "during", "interrupted"),
         tuple(cells),
-        frozenset((0, 1, 2)),
-        spare=("interrupted",),
+        frozenset((0, 1, 2, 3)),
+        spare=("interrupted", "why"),
     )
 
 
