@@ -222,6 +222,58 @@ def test_case_39_counts_are_those_of_the_interpreter(folder: Path, interpreter: 
     assert process.lost_passes == 0
 
 
+@every_interpreter
+def test_case_40_our_recorder_feeds_no_pass_and_keeps_nothing(folder: Path, interpreter: Interpreter) -> None:
+    """Beside one that keeps a number a step, and one that keeps a dict and so makes its own passes."""
+    run(
+        folder,
+        interpreter,
+        """
+        import array, gc
+        import frostline
+
+        class Server:
+            def plain(self, i):
+                return [i]
+            def timed(self, i):
+                return [i]
+
+        server = Server()
+        frostline.wrap(server, "timed", label="timed")
+        rows, numbers = [], array.array("d")
+
+        def number(i):
+            server.plain(i)
+            numbers.append(i)
+
+        def ours(i):
+            server.timed(i)
+            with frostline.span("block", i):
+                pass
+
+        def row(i):
+            server.plain(i)
+            rows.append({"step": i, "tags": ["decode"], "t": (i, i)})
+
+        def take(step):
+            gc.collect()
+            before = [one["collections"] for one in gc.get_stats()]
+            tracked = len(gc.get_objects())
+            for i in range(20_000):
+                step(i)
+            made = sum(one["collections"] - n for one, n in zip(gc.get_stats(), before))
+            gc.collect()  # a tuple of numbers is tracked up to the first pass that sees it
+            return made, len(gc.get_objects()) - tracked
+
+        for step in (number, ours):
+            take(step)  # names, and the first segments
+        array_row, our_row, dict_row = take(number), take(ours), take(row)
+        assert our_row[0] <= array_row[0] and our_row[1] <= array_row[1], (array_row, our_row)
+        assert dict_row[0] > array_row[0] and dict_row[1] > 20_000, (array_row, dict_row)
+        """,
+    )
+
+
 def test_case_45_the_innocent_callback_that_a_pass_hit(folder: Path) -> None:
     """asyncio names the callback; the report names the pass, and acquits the neighbour that slept."""
     analysis = run(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 #: What a recording puts there; FROSTLINE_ROLE and others are the program's own.
 _SETTINGS = (
     "OUTPUT", "RUN", "VERSION", "POLICY", "PRESETS", "SPANS", "CONTROL", "RETENTION", "PROMOTIONS", "STARTUP",
+    "CYCLES", "TRACEMALLOC",
 )  # fmt: skip
 
 
@@ -46,6 +47,9 @@ def detach(recorder: Recorder) -> int:
     promotions: Any = sys.modules.get("frostline.agent.promotions")
     if promotions is not None:
         promotions.stop(recorder)
+    cycles: Any = sys.modules.get("frostline.agent.cycles")
+    if cycles is not None:
+        cycles.stop()
     recorder.close()
     series = recorder.series
     if series is not None:

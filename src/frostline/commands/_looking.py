@@ -61,13 +61,22 @@ def look(
     if shown:
         click.echo("\r\x1b[K", nl=False, err=True)
     if save is not None:
-        try:
-            save.write_text(json.dumps(as_rows(found), indent=1), encoding="utf-8")
-        except OSError as error:
-            raise FrostlineError(
-                "save-unwritable", f"cannot write {save}: {error.strerror}", "Give --save a file that can be."
-            ) from error
+        keep(save, as_rows(found))
     return found
+
+
+def keep(path: Path, value: Any) -> None:
+    """Writes what was found, as JSON.
+
+    Raises:
+        FrostlineError: ``save-unwritable``.
+    """
+    try:
+        path.write_text(json.dumps(value, indent=1), encoding="utf-8")
+    except OSError as error:
+        raise FrostlineError(
+            "save-unwritable", f"cannot write {path}: {error.strerror}", "Give --save a file that can be."
+        ) from error
 
 
 def as_rows(found: list[Look]) -> list[dict[str, Any]]:

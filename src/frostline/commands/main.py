@@ -50,7 +50,7 @@ COMMANDS = {
     "tune": ("frostline.commands.tune", "Set the collector's thresholds in a live server."),
     "policy": ("frostline.commands.policy", "Put a policy in force in a live server, or say which one is."),
     "census": ("frostline.commands.census", "Count what the tracked heap of a live server is made of."),
-    "cycles": ("frostline.commands.cycles", "Name the cycles that feed the collector in a live server."),
+    "cycles": ("frostline.commands.cycles", "Name the cycles that passes reclaim, live or in a command."),
     "why-alive": ("frostline.commands.why_alive", "Say who holds the objects of a class in a live server."),
     "ping": ("frostline.commands.ping", "Say which of its processes answer, and which do not and why."),
     "load": ("frostline.commands.load", "Send a server requests by a plan, and say what users would feel."),

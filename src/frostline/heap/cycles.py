@@ -5,6 +5,7 @@ kind one is followed link by link. Only a few objects of each kind are looked at
 thousands of cycles of one kind cost little more than finding them.
 """
 
+import _tracemalloc
 import sys
 import time
 
@@ -41,7 +42,7 @@ class Kind:
         pattern, remedy: what it is known as, and what ends it; empty where it is none that we know.
         weak: weak references to them that there were before the pass, which has cleared them.
         finalized: their own finalizers cut them, so that sizes are not known (``heap.finalized``).
-        site: where the first object was allocated, if tracemalloc was on; else empty.
+        site: where the first object was allocated, if tracemalloc was on, behind it who called; else empty.
     """
 
     __slots__ = (
@@ -321,15 +322,14 @@ def _own_size(kind: type) -> bool:
 
 
 def _site(objects: "list[object]", cycle: "list[int]") -> str:
-    """Where tracemalloc, if the program has it on, saw the first of them allocated."""
-    tracemalloc = sys.modules.get("tracemalloc")
-    if tracemalloc is None or not tracemalloc.is_tracing():
+    """Where tracemalloc, if it is on, saw the first of them allocated, the innermost frame first."""
+    # Not the module in front of it, which a process that was started with it on need not have loaded.
+    if not _tracemalloc.is_tracing():
         return ""
     for i in cycle:
-        trace = tracemalloc.get_object_traceback(objects[i])
+        trace = _tracemalloc._get_object_traceback(objects[i])
         if trace:
-            last = trace[-1]
-            return f"{last.filename}:{last.lineno}"
+            return " < ".join([f"{file}:{line}" for file, line in trace])
     return ""
 
 

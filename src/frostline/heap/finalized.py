@@ -111,6 +111,23 @@ def _suspects(generation: int) -> Suspects:
     return found
 
 
+def finalizers(objects: "list[object]") -> "dict[str, int]":
+    """Types of objects that have a finalizer, with how many there are: what runs in the thread of the pass
+    that finds them."""
+    known: dict[int, str] = {}
+    kept: list[type] = []
+    tally: dict[str, int] = {}
+    for one in objects:
+        kind = type(one)
+        name = known.get(id(kind))
+        if name is None:
+            name = known[id(kind)] = edges.named(kind) if edges.runs(kind) or _has_del(kind) else ""
+            kept.append(kind)
+        if name:
+            tally[name] = tally.get(name, 0) + 1
+    return tally
+
+
 def _has_del(kind: type) -> bool:
     return any("__del__" in type.__dict__["__dict__"].__get__(cls) for cls in mro(kind))
 

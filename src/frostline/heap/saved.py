@@ -10,6 +10,9 @@ from frostline.policy import acts
 #: Objects looked at, at most: of more garbage the first so many stand for the rest.
 LIMIT = 2_000_000
 
+#: A pass of ours runs that only frees what a look has let go: what it reclaims is nothing new.
+freeing = False
+
 
 class Saved:
     """What one saved pass found.
@@ -62,5 +65,15 @@ def let_go(saved: Saved, generation: int = 2) -> float:
     """Frees what was saved, by a pass as ever. Returns seconds."""
     saved.objects.clear()
     begun = time.monotonic()
-    acts.collect(generation)
+    free(generation)
     return time.monotonic() - begun
+
+
+def free(generation: int) -> int:
+    """A pass that frees what has been let go. Returns what it reclaimed, -1 if another one was running."""
+    global freeing
+    freeing = True
+    try:
+        return acts.collect(generation)
+    finally:
+        freeing = False

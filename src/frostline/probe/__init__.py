@@ -28,7 +28,8 @@ HAS_CANDIDATES = _VERSION >= (3, 15, 0)
 #: mmap(trackfd=False): the mapping keeps no descriptor, so closing it closes nothing of the host's.
 HAS_TRACKFD = _VERSION >= (3, 13, 0)
 
-#: Children that multiprocessing forks run atexit functions; before 3.13 only its own finalizers.
+#: Children that multiprocessing forks run atexit functions, those registered in the child: their parent's are
+#: forgotten. Before 3.13 only its own finalizers.
 MULTIPROCESSING_RUNS_ATEXIT = _VERSION >= (3, 13, 0)
 
 #: A functools.partial in a class body receives the object, as a function does.

@@ -206,9 +206,9 @@ def _after_fork_in_parent() -> None:
 def close() -> None:
     """The orderly end, at the interpreter's exit."""
     recorder = probe.recorder_of_this_process()
-    main_module = sys.modules.get("frostline.probe.main_module")
-    if main_module is not None:
-        _quietly(main_module.finish)
+    for name in ("frostline.probe.main_module", "frostline.agent.cycles"):
+        if name in sys.modules:
+            _quietly(sys.modules[name].finish)
     if recorder is not None:
         _quietly(recorder.close)
 
@@ -220,9 +220,10 @@ def in_multiprocessing_child(_: object) -> None:
     util = sys.modules.get("multiprocessing.util")
     if recorder is None or process is None or util is None:
         return
-    name = process.current_process().name
-    _quietly(identify, recorder, name, -1, layout.IDENTITY_MULTIPROCESSING)
-    if not probe.MULTIPROCESSING_RUNS_ATEXIT:
+    _quietly(identify, recorder, process.current_process().name, -1, layout.IDENTITY_MULTIPROCESSING)
+    if probe.MULTIPROCESSING_RUNS_ATEXIT:
+        atexit.register(close)
+    else:
         util.Finalize(None, close, exitpriority=-1000)
 
 
@@ -375,10 +376,10 @@ def begin(session: str, policy: "str | None", age: int) -> Recorder:
         identify_program(recorder, role, rank or None)
     if environment.get("FROSTLINE_CONTROL", "on") != "off" and _thread.get_ident() == _main_thread():
         _install_handler(recorder)
-    if environment.get("FROSTLINE_PROMOTIONS"):
-        from frostline.agent import promotions
-
-        _quietly(promotions.start, recorder, environment["FROSTLINE_PROMOTIONS"])
+    for part in ("promotions", "cycles"):  # loaded only where they are asked for
+        text = environment.get(f"FROSTLINE_{part.upper()}")
+        if text:
+            _quietly(__import__(f"frostline.agent.{part}", fromlist=("start",)).start, recorder, text)
     from frostline.probe import imports
 
     imports.watch("multiprocessing.util", _watch_multiprocessing)
