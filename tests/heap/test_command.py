@@ -191,7 +191,7 @@ if child == 0:
         make(Inner)
     sys.exit(0)
 assert os.waitpid(child, 0)[1] == 0
-code = "class Third: pass\\nfor _ in range(7):\\n    t = Third(); t.me = t\\ndel t"
+code = "import gc\\ngc.disable()\\nclass Third: pass\\nfor _ in range(7):\\n    t = Third(); t.me = t\\ndel t"
 subprocess.run([sys.executable, "-c", code], check=True)
 print("pid", os.getpid(), flush=True)
 gc.collect()
@@ -217,9 +217,10 @@ def test_each_process_tells_of_its_own_and_a_fork_runs_no_finalizer_of_its_paren
 
 #: By multiprocessing: before 3.13 its forked children run no atexit functions.
 POOL = """
-import multiprocessing, sys
+import gc, multiprocessing, sys
 class Work: pass
 def work(number):
+    gc.disable()  # a young pass would take them away unseen
     for _ in range(10):
         one = Work()
         one.me = one
@@ -246,6 +247,7 @@ def test_children_of_multiprocessing_are_looked_at(tmp_path: Path, interpreter: 
 KILLED = """
 import gc, os, signal, sys
 gc.collect()
+gc.disable()
 class Lost: pass
 for _ in range(10):
     one = Lost()
@@ -327,7 +329,7 @@ def test_while_it_runs_it_is_asked(tmp_path: Path) -> None:
 
 TRACED = """
 import gc
-gc.collect()
+gc.collect(); gc.disable()
 class Held: pass
 def make():
     return Held()  # line 6

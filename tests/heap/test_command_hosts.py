@@ -143,6 +143,7 @@ def test_a_look_leaves_nothing_of_its_own_behind(tmp_path: Path) -> None:
     """Of the second of two passes nothing is found, and the program's heap has not grown (B5)."""
     program = """
     import gc
+    gc.disable()
     class Held: pass
     def make():
         one = Held()
