@@ -19,6 +19,7 @@ from frostline.recording.cycles import LookLog, look_of, read_looks
 from frostline.report.blocks import plain
 from frostline.report.cycles import cycles as shown
 from frostline.report.cycles import to_json
+from tests.jsondoc import documented, keys
 from tests.synthetic import Process
 
 
@@ -102,7 +103,10 @@ def test_what_the_report_says() -> None:
     assert "4 objects were not asked for finalizers" in text and "the time was up (--budget)" in text
     assert "and 2 more kinds or cycles" in text
     assert "stopped the processes for 1,000 ms in all, the longest 250 ms" in text
-    json.dumps(to_json(found))
+    told = json.loads(json.dumps(to_json(found)))
+    # Nobody was silent here, and tracemalloc was off.
+    rest = {key for key in documented("cycles -- COMMAND") if key.startswith(("silent[]", "tracemalloc[]"))}
+    assert keys(told) == documented("cycles -- COMMAND") - rest
 
 
 def test_of_a_span_it_says_in_how_many_calls() -> None:

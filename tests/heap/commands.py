@@ -26,7 +26,13 @@ class Said:
     def kinds(self, word: str, span: str = "") -> list[dict[str, Any]]:
         """The kinds with a word in their path, of the command or of one span."""
         (looked,) = [one for one in self.found["looked"] if one["span"] == span]
-        return [kind for kind in looked["cycles"] if word in kind["path"]]
+        return [
+            kind
+            | {"processes": {one["process"]: one["count"] for one in kind["processes"]}}
+            | {"sites": {one["site"]: one["looks"] for one in kind["sites"]}}
+            for kind in looked["cycles"]
+            if word in kind["path"]
+        ]
 
 
 def options_of(folder: Path, *options: str) -> list[str]:

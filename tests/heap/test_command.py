@@ -11,6 +11,7 @@ import pytest
 
 from tests.heap.commands import options_of, under
 from tests.interpreters import Interpreter, every_interpreter, found
+from tests.jsondoc import documented
 from tests.reach.under_run import FROSTLINE, environment
 
 LATEST, OLDEST = found()[-1], found()[0]
@@ -349,7 +350,10 @@ def test_the_allocation_site_is_told_and_what_tracing_costs(tmp_path: Path, inte
     (kind,) = said.kinds("Held")
     (site,) = kind["sites"]
     assert site.replace(f"{tmp_path}/", "") == "case.py:6 < case.py:8"
-    ((_, cost),) = said.found["tracemalloc"]
+    (cost,) = said.found["tracemalloc"]
+    assert {f"tracemalloc[].{key}" for key in cost} == {
+        key for key in documented("cycles -- COMMAND") if key.startswith("tracemalloc[].")
+    }
     assert cost["frames"] == 2 and cost["memory"] > 0 and cost["with_ns"] > cost["without_ns"] > 0
     assert "allocated at" in said.text and "ns of CPU more with it" in said.text
 

@@ -37,7 +37,7 @@ def test_case_42_finalizers_in_another_thread_are_told_by_type(
 ) -> None:
     said = under(tmp_path, interpreter, THREAD)
     (one,) = said.found["elsewhere"]
-    assert one["types"] == {"Writer": 3} and one["passes"] == 1 and one["tid"] > 0
+    assert one["types"] == [{"type": "Writer", "count": 3}] and one["passes"] == 1 and one["tid"] > 0
     assert "Finalizers that ran outside the main thread" in said.text and "Writer (3)" in said.text
 
 

@@ -393,7 +393,7 @@ def traceback_of(error: object) -> object:
 
 
 def named(kind: type) -> str:
-    """A type's name, with its module unless that is the interpreter's or the program's own file, spawned or not."""
+    """A type's name, with its module unless that is the interpreter's or the program's own file."""
     module = module_of(kind)
     name = str.replace(type.__dict__["__qualname__"].__get__(kind), "<locals>.", "")
     return name if module in ("builtins", "__main__", "__mp_main__", "") else f"{module}.{name}"

@@ -180,6 +180,19 @@ def _some(names: tuple[str, ...]) -> str:
 
 
 def to_json(found: CycleReport) -> dict[str, Any]:
-    """Plain dicts and lists; the keys are in the page on the heap."""
+    """Plain dicts and lists. Lengths of time are in seconds."""
     value = asdict(found)
+    for looked in value["looked"]:
+        looked["looks"] = {why: looked["looks"].get(why, 0) for why in _LOOKS}
+        for one in looked["cycles"]:
+            one["sites"] = _listed(one["sites"], "site", "looks")
+            one["processes"] = _listed(one["processes"], "process", "count")
+    for thread in value["elsewhere"]:
+        thread["types"] = _listed(thread["types"], "type", "count")
+    value["tracemalloc"] = [{"process": name, **cost} for name, cost in found.tracemalloc]
+    value["silent"] = _listed(value["silent"], "process", "why_not")
     return {"schema": SCHEMA, "session": str(value.pop("path"))} | value
+
+
+def _listed(counts: dict[str, Any], name: str, figure: str) -> list[dict[str, Any]]:
+    return [{name: key, figure: count} for key, count in counts.items()]
