@@ -80,9 +80,9 @@ def _without_spans(analysis: Analysis, tmp_path: Path) -> str:
     return (tmp_path / "p.json").read_text()
 
 
-def test_the_viewers_find_nothing_wrong_with_it(tmp_path: Path) -> None:
+def rich(folder: Path) -> Analysis:
     """Two processes whose coroutines overlap, steps in steps, passes in steps, a heap and marks."""
-    session(tmp_path / "s")
+    session(folder)
     other = Process(pid=4712, opened=5_100_000_000)
     other.add_state(0, (3, 0, 0))
     for i in range(40):
@@ -91,8 +91,13 @@ def test_the_viewers_find_nothing_wrong_with_it(tmp_path: Path) -> None:
         other.add_span('inner "quoted" \\ \u2028', i * 10 * MS + 1, 7 * MS)
         other.add_pass(i * 10 * MS + MS, 5 * MS, generation=i % 3)
     other.add_mark(fmt.MARK_FREEZE, 500 * MS, a=1_000)
-    other.write(tmp_path / "s")
-    analysis = analyse(read_session(tmp_path / "s"))
+    other.write(folder)
+    return analyse(read_session(folder))
+
+
+def test_the_viewers_find_nothing_wrong_with_it(tmp_path: Path) -> None:
+    """By our own reading of the format; ``test_viewers`` opens it in them."""
+    analysis = rich(tmp_path / "s")
     write_chrome(analysis, tmp_path / "t.json")
     text = (tmp_path / "t.json").read_text()
     assert problems(text) == []
