@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from frostline.heap import census
 from tests.commands.test_control import frostline, up
-from tests.interpreters import Interpreter, found
+from tests.interpreters import Interpreter, every_interpreter, found
 from tests.reach.under_run import running
 
 #: Garbage by a hook, a cache that grows, and an object that a module keeps; reads one line for each step.
@@ -79,6 +80,9 @@ def test_the_cycle_the_heap_and_the_holder_are_named(tmp_path: Path, interpreter
         rows = {row[0]: row for row in one["rows"]}
         assert rows["list"][1] >= 8_000
         assert any(length == 8_000 and way == "__main__.cache" for length, _, way in one["largest"])
+
+        # Where nothing is frozen there is nothing to walk to.
+        assert "Frozen:" not in frostline(tmp_path, "census", "--frozen", "--no-paths").stdout
 
         text = frostline(tmp_path, "why-alive", "__main__:Block").stdout
         assert "1 live objects of __main__:Block" in text and "__main__.kept" in text
@@ -184,3 +188,24 @@ def test_what_runs_has_the_size_of_its_type() -> None:
         assert row.count >= 20_000 and 0 < row.size <= row.count * 1_000
     for one in many[1]:
         one.close()
+
+
+#: Dead frames, which exceptions that are kept hold: in a process of its own, on each version.
+FRAMES = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from frostline.heap import census
+def fails(): 1 / 0
+errors = []
+for _ in range(20_000):
+    try: fails()
+    except ZeroDivisionError as error: errors.append(error)
+row, = [row for row in census.take(paths=False).rows if row.name == "frame"]
+assert row.count >= 20_000 and 0 < row.size <= row.count * 1_000, row.size
+"""
+
+
+@every_interpreter
+def test_a_frame_has_the_size_of_its_type(interpreter: Interpreter) -> None:
+    source = Path(census.__file__).parent.parent.parent
+    subprocess.run([interpreter.executable, "-c", FRAMES, str(source)], check=True, timeout=60)

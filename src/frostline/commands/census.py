@@ -21,8 +21,7 @@ from frostline.report.heap import census as shown
 @click.option(
     "--budget",
     type=Range(min=0.0, max=3600.0),
-    default=1.0,
-    show_default=True,
+    show_default="1, with --frozen 10",
     metavar="SECONDS",
     help="About how long each may be stopped: a larger heap is sampled. 0 counts it all.",
 )
@@ -41,7 +40,7 @@ def census(
     serving: bool,
     save: Path | None,
     as_json: bool,
-    budget: float,
+    budget: float | None,
     since: Path | None,
     no_paths: bool,
     frozen: bool,
@@ -50,12 +49,14 @@ def census(
     by type and generation, with the slots that a full pass walks, and the largest containers with where
     they hang and what they hold. Objects that are frozen are counted, not seen, unless --frozen.
 
-    It STOPS each process, one after the other, for about a second at most: a heap of over half a million
-    objects is sampled (--no-paths: of over two million). With --budget 0 it is half a second a million
-    objects, and some 3 s more to find where the largest hang. A process that is known to have requests in
-    flight is left alone, unless --serving.
+    It STOPS each process, one after the other, for about a second at most (10 with --frozen): a heap of over
+    half a million objects is sampled (--no-paths: of over two million). With --budget 0 it is half a second a
+    million objects, and some 3 s more to find where the largest hang. A process that is known to have
+    requests in flight is left alone, unless --serving.
     """
     before = _earlier(since) if since is not None else {}
+    if budget is None:
+        budget = 10.0 if frozen else 1.0
     text = f"census budget={budget:g} paths={int(not no_paths)}{' frozen=1' * frozen}"
     found = _looking.look(text, where, tree, seconds, serving, save)
     if as_json:

@@ -20,8 +20,7 @@ from frostline.report.heap import alive as shown
 @click.option(
     "--budget",
     type=Range(min=0.0, max=3600.0),
-    default=5.0,
-    show_default=True,
+    show_default="5, with --frozen 10",
     metavar="SECONDS",
     help="About how long each may be stopped for the ways, and for --frozen. 0: no bound.",
 )
@@ -34,7 +33,7 @@ def why_alive(
     serving: bool,
     save: Path | None,
     as_json: bool,
-    budget: float,
+    budget: float | None,
     frozen: bool,
 ) -> int:
     """Count the live objects of MODULE:CLASS in every live process of SESSION (the newest), or of PID, and
@@ -45,6 +44,8 @@ def why_alive(
     other, for some 30 ms a million objects and step of the way, for about --budget seconds at most; how long
     it was is printed.
     """
+    if budget is None:
+        budget = 10.0 if frozen else 5.0
     text = f"why {name} budget={budget:g}{' frozen=1' * frozen}"
     found = _looking.look(text, where, tree, seconds, serving, save)
     if as_json:

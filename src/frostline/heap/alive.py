@@ -26,7 +26,7 @@ class Alive:
         count: objects found, ``subclasses`` of them of subclasses.
         tracked: whether the collector tracks objects of this class; else only those of subclasses are found.
         frozen: how many objects of any kind are frozen here, in which case some may be out of sight.
-        reached: of those, how many a walk forward came to; -1: there was none.
+        reached: of those, how many a walk forward came to; -1: there was no walk.
         among_frozen: of ``count``, those that are frozen.
         cut: the time was up before the walk was over.
         ways: to the first few, in words; ``remedies``: the kind of holder and what ends it, two empty texts
@@ -90,7 +90,7 @@ def holders(name: str, budget: float = 0.0, frozen: bool = False) -> Alive:
     for generation in (2, 1, 0):
         add(gc.get_objects(generation=generation))
     walk = None
-    if frozen:
+    if frozen and alive.frozen:
         walk = forward.Walk(roots.Roots(), time.monotonic() + _WALK * budget if budget else until)
         alive.cut = walk.cut
         alive.reached = len(walk.frozen)

@@ -18,8 +18,9 @@ TYPES = 60
 LARGEST = 10
 LARGE = 1_000
 _CONTAINERS = {id(kind) for kind in (dict, list, tuple, set, frozenset)}
-#: Up to 3.11 these say they have items, and ``object.__sizeof__`` takes what stands there for their number.
-_FIXED = {id(kind) for kind in (edges.Generator, edges.AsyncGenerator, CoroutineType)}
+#: These say they have items (generators up to 3.11, frames since), and ``object.__sizeof__`` takes what
+#: stands there for their number.
+_FIXED = {id(kind) for kind in (edges.Generator, edges.AsyncGenerator, CoroutineType, edges.Frame)}
 #: Objects between two looks at the clock.
 _STRIDE = 100_000
 
@@ -105,7 +106,7 @@ def take(budget: float = 0.0, paths: bool = True, frozen: bool = False) -> Censu
     census.others = sum(row.count for row in census.rows[TYPES:])
     del census.rows[TYPES:]
     walk = None
-    if frozen:
+    if frozen and forward.frozen_count():
         from frostline.heap.roots import Roots
 
         walk = forward.Walk(Roots(), min(until, time.monotonic() + 2 * share) if budget else until)

@@ -300,8 +300,12 @@ def _alive(name: str, one: Found) -> Iterator[Block]:
             indent=4,
         )
     remedies = one.get("remedies") or [["", ""]] * len(one["ways"])
+    told: dict[tuple[str, str, str], int] = {}
     for way, (pattern, remedy) in zip(one["ways"], remedies, strict=True):
+        told[way, pattern, remedy] = told.get((way, pattern, remedy), 0) + 1
+    for (way, pattern, remedy), count in told.items():
         way = way or "not looked for: the time was up (--budget)"
-        yield Line(way if way.startswith(NO_WAY) else f"held by {way}", indent=4)
+        many = f"{count} of {len(one['ways'])}: " if count > 1 else ""
+        yield Line(f"{many}{way if way.startswith(NO_WAY) else f'held by {way}'}", indent=4)
         if pattern:
             yield Line(f"{pattern}: {remedy}", indent=6)
