@@ -73,7 +73,10 @@ def test_a_live_session(tmp_path: Path) -> None:
         same("census", census)
         assert [len(row) for row in census[0]["rows"]] == [5] * len(census[0]["rows"])
         assert [len(row) for row in census[0]["largest"]] == [3] * len(census[0]["largest"])
-        same("why-alive", printed(tmp_path, "why-alive", "__main__:Block"))
+        assert len(census[0]["items"]) == len(census[0]["largest"])
+        alive = printed(tmp_path, "why-alive", "__main__:Block")
+        same("why-alive", alive)
+        assert [len(row) for row in alive[0]["remedies"]] == [2] * len(alive[0]["ways"])
         for command in ("thaw", "detach"):
             same("ping", printed(tmp_path, command))
         process.communicate(timeout=30)

@@ -305,7 +305,7 @@ def _alive(name: str, one: Found) -> Iterator[Block]:
         told[way, pattern, remedy] = told.get((way, pattern, remedy), 0) + 1
     for (way, pattern, remedy), count in told.items():
         way = way or "not looked for: the time was up (--budget)"
-        many = f"{count} of {len(one['ways'])}: " if count > 1 else ""
+        many = f"{count} of {len(one['ways'])} looked at: " if count > 1 else ""
         yield Line(f"{many}{way if way.startswith(NO_WAY) else f'held by {way}'}", indent=4)
         if pattern:
             yield Line(f"{pattern}: {remedy}", indent=6)
