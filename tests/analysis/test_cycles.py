@@ -87,13 +87,14 @@ def test_what_the_report_says() -> None:
             2,
             line(kind("A -> A", 10, site="/x/a.py:3 < /x/b.py:9"), tid=9, finalizers=writer),
             line(kind("A -> A", 5), kind("B -> B", 1, True), cut=True, unseen=4, others=2),
-            line(kind("A -> A", 1), why=fmt.BY_EXIT),
+            line(kind("A -> A", 1), kind("E -> E", 1), why=fmt.BY_EXIT),
         ),
         log(3, line(kind("A -> A", 100))),
     )
     text = "\n".join(plain(shown(found)))
+    assert text.count("at the exit alone") == 1 and "in 4 of 4 looks\n" in text
     assert (
-        "At least 119 cycles, of " in text
+        "At least 120 cycles, of " in text
         and "in 2 processes: 3 passes of its own, 1 look at the exit" in text
     )
     assert "at least 116 x  A -> A" in text and "made by pid 3 (100), pid 2 (16)" in text

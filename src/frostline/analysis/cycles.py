@@ -32,14 +32,15 @@ class Cycle:
     size: int = 0
     largest: int = 0
     weak: int = 0
-    #: Looks that found any.
+    #: Looks that found any, and those of them at exits.
     looks: int = 0
+    exits: int = 0
     #: Where the first of each look was allocated, if tracemalloc was on -> in how many looks.
     sites: dict[str, int] = field(default_factory=dict)
     #: Names of the processes that made them -> how many.
     processes: dict[str, int] = field(default_factory=dict)
 
-    def add(self, kind: FoundKind, process: str) -> None:
+    def add(self, kind: FoundKind, process: str, at_exit: bool) -> None:
         self.count += kind.count
         self.objects += kind.objects
         self.hanging += kind.hanging
@@ -47,6 +48,7 @@ class Cycle:
         self.largest = max(self.largest, kind.largest)
         self.weak += kind.weak
         self.looks += 1
+        self.exits += at_exit
         if kind.site:
             self.sites[kind.site] = self.sites.get(kind.site, 0) + 1
         self.processes[process] = self.processes.get(process, 0) + kind.count
@@ -133,8 +135,8 @@ class CycleReport:
 def gather(
     analysis: Analysis,
     logs: dict[Key, LookLog],
-    asked: Iterable[tuple[str, Look]],
-    silent: dict[str, str],
+    asked: Iterable[tuple[int, Look]],
+    silent: dict[int, str],
     spans: Iterable[str] = (),
 ) -> CycleReport:
     """Adds up.
@@ -142,14 +144,15 @@ def gather(
     Args:
         analysis: of the session, for the names of its processes and what their passes reclaimed.
         logs: from ``recording.cycles.read_looks``.
-        asked: (name of the process, look) of each that a live process was asked for.
-        silent: see ``CycleReport``.
+        asked: (pid, look) of each that a live process was asked for.
+        silent: pid of a process that did not answer -> why, the last time.
         spans: labels of the spans that were asked for: one that no look was at has an entry too.
     """
     by_key = {process.series.key: process for process in analysis.processes}
     names = {key: by_key[key].name if key in by_key else f"pid {key[0]}" for key in logs}
     told = [(names[key], look) for key, log in logs.items() for look in log.looks]
-    every = [*told, *asked]
+    by_pid = {process.pid: process.name for process in analysis.processes}
+    every = [*told, *((by_pid.get(pid, f"pid {pid}"), look) for pid, look in asked)]
     open_ones = [key for key, log in logs.items() if not log.ended]
     alive = [key for key in open_ones if key in by_key and by_key[key].series.live]
     groups: dict[str, Looked] = {label: Looked(label) for label in spans}
@@ -178,7 +181,7 @@ def gather(
         tracemalloc=tuple((names[key], log.tracemalloc) for key, log in logs.items() if log.tracemalloc),
         damaged=sum(log.damaged for log in logs.values()),
         full=tuple(names[key] for key, log in logs.items() if log.full),
-        silent=silent,
+        silent={by_pid.get(pid, f"pid {pid}"): why for pid, why in silent.items()},
     )
 
 
@@ -196,7 +199,7 @@ def _add(looked: Looked, merged: dict[tuple[str, bool], Cycle], name: str, look:
         signature = kind.path, kind.finalized
         if signature not in merged:
             merged[signature] = Cycle(kind.path, kind.pattern, kind.remedy, kind.finalized)
-        merged[signature].add(kind, name)
+        merged[signature].add(kind, name, look.why == layout.BY_EXIT)
 
 
 def _reclaimed(process: ProcessReport) -> int:

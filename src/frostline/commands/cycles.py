@@ -202,9 +202,9 @@ class _Asks:
         self._text = text
         self._seconds = seconds
         self._next = time.monotonic() + interval
-        #: (name of the process, what it answered), and why not -> by name, the last time.
-        self.looks: list[tuple[str, Look]] = []
-        self.silent: dict[str, str] = {}
+        #: (pid, what it answered), and by pid why it did not, the last time.
+        self.looks: list[tuple[int, Look]] = []
+        self.silent: dict[int, str] = {}
 
     def due(self) -> bool:
         """Asks, if it is time. Never the end of the command."""
@@ -213,11 +213,11 @@ class _Asks:
         with contextlib.suppress(FrostlineError):  # none is there yet, or none is left
             for one in looking.looks(asking.targets(self._folder), self._text, self._seconds):
                 if one.found is None:
-                    self.silent[one.target.name] = one.why_not
+                    self.silent[one.target.pid] = one.why_not
                     continue
                 with contextlib.suppress(ValueError, TypeError, KeyError, OverflowError):
-                    self.looks.append((one.target.name, look_of(one.found)))
-                    self.silent.pop(one.target.name, None)
+                    self.looks.append((one.target.pid, look_of(one.found)))
+                    self.silent.pop(one.target.pid, None)
         self._next = time.monotonic() + self._interval
         return False
 

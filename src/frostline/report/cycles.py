@@ -68,10 +68,15 @@ def _headline(looked: Looked, found: CycleReport) -> str:
     objects = sum(one.objects + one.hanging for one in looked.cycles)
     held = sum(one.size for one in looked.cycles)
     count = sum(one.count for one in looked.cycles) + looked.others
-    what = f"at least {count:,} cycles, of {objects:,} objects ({size(held)}, containers alone)"
+    what = f"at least {_many(count, 'cycle')}, of {_many(objects, 'object')} ({size(held)}, containers alone)"
+    were = "was" if count == 1 else "were"
     if looked.span:
-        return f"{looked.span}: {what}, were made inside it: {at}."
-    return f"{what[0].upper()}{what[1:]}, were reclaimed in {where}: {at}."
+        return f"{looked.span}: {what}, {were} made inside it: {at}."
+    return f"{what[0].upper()}{what[1:]}, {were} reclaimed in {where}: {at}."
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _looks(looked: Looked) -> str:
@@ -85,13 +90,16 @@ def _looks(looked: Looked) -> str:
 
 def _cycle(one: Cycle, looked: Looked, several: bool) -> Iterator[Line]:
     yield Line(f"at least {one.count:,} x  {short_paths(one.path)}", "bad", indent=2)
-    unit = "calls" if looked.span else "looks"
-    times = f"in {one.looks:,} of {looked.count:,} {unit}"
+    times = f"in {one.looks:,} of {_many(looked.count, 'call' if looked.span else 'look')}"
+    if one.exits == one.looks:
+        times += ", at the exit alone: it may have been in use up to then"
     if one.finalized:
         yield Line(f"freed by their own finalizers in the pass, which does not count them; {times}", indent=6)
     else:
         more = f" and {one.hanging:,} that hang on them" if one.hanging else ""
-        yield Line(f"{one.objects:,} objects{more}, {size(one.size)} (containers alone); {times}", indent=6)
+        yield Line(
+            f"{_many(one.objects, 'object')}{more}, {size(one.size)} (containers alone); {times}", indent=6
+        )
     if one.weak:
         yield Line(f"{one.weak:,} weak references to them were cleared", indent=6)
     if several:
