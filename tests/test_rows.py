@@ -47,7 +47,7 @@ def test_every_requirement_has_one_row() -> None:
 @every_row
 def test_it_says_whether_it_is_here(cells: list[str]) -> None:
     assert len(cells) == 6 and cells[WHAT]
-    state = re.match(r"yes(; .+)?$|partly: .+|no$", cells[HERE])
+    state = re.match(r"yes([;:] .+)?$|partly: .+|no$", cells[HERE])
     assert state, cells[HERE]
     shown = bool(cells[TESTS] or cells[FIGURE])
     assert shown == (cells[HERE] != "no"), "what is here is shown by a test or a figure, what is not by none"

@@ -53,6 +53,14 @@ def test_a_live_session(tmp_path: Path) -> None:
     """``status`` under ``follow``, all that asks, and all that looks into the heap."""
     with running(tmp_path, PYTHON, "-c", HEAP, options=("--policy", "follow")) as process:
         up(process)
+        census = printed(tmp_path, "census", "--budget", "0")
+        for one in census:
+            assert one["stats"][0]["collections"] >= 0
+            one["stats"] = []  # the interpreter's own keys
+        same("census", census)
+        assert [len(row) for row in census[0]["rows"]] == [5] * len(census[0]["rows"])
+        assert [len(row) for row in census[0]["largest"]] == [3] * len(census[0]["largest"])
+        assert len(census[0]["items"]) == len(census[0]["largest"]) > 0
         for command, *more in (
             ("ping",),
             ("policy", "follow", "--now"),
@@ -66,14 +74,6 @@ def test_a_live_session(tmp_path: Path) -> None:
         same("status", status)
         assert told(process, "garbage") == "up"
         same("cycles", printed(tmp_path, "cycles"))
-        census = printed(tmp_path, "census", "--budget", "0")
-        for one in census:
-            assert one["stats"][0]["collections"] >= 0
-            one["stats"] = []  # the interpreter's own keys
-        same("census", census)
-        assert [len(row) for row in census[0]["rows"]] == [5] * len(census[0]["rows"])
-        assert [len(row) for row in census[0]["largest"]] == [3] * len(census[0]["largest"])
-        assert len(census[0]["items"]) == len(census[0]["largest"])
         alive = printed(tmp_path, "why-alive", "__main__:Block")
         same("why-alive", alive)
         assert [len(row) for row in alive[0]["remedies"]] == [2] * len(alive[0]["ways"])
