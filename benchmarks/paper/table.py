@@ -95,14 +95,14 @@ def finish(
     quick: bool,
     more: Mapping[str, Any] | None = None,
 ) -> int:
-    """Prints the table and keeps it in ``folder``; the row's exit code.
+    """Prints the table and keeps it in ``folder`` (``seen.json``, ``seen.md``); the row's exit code.
 
     Args:
         more: what else is to be kept in ``seen.json``.
     """
     counted = settled(findings, others, quick)
     machine = facts() | {"load1": load_average(), "others": asdict(others)}
-    seen = {
+    seen: dict[str, Any] = {
         "row": row,
         "date": time.strftime("%Y-%m-%d %H:%M:%S%z"),
         "quick": quick,
@@ -111,6 +111,7 @@ def finish(
         **(more or {}),
     }
     (folder / "seen.json").write_text(json.dumps(seen, indent=1) + "\n", encoding="utf-8")
+    (folder / "seen.md").write_text(markdown(seen["findings"]) + "\n", encoding="utf-8")
     write(blocks(row, title, counted, machine, others, quick), sys.stdout)
     print(f"kept in {folder}", flush=True)
     return 1 if any(one.passed is False for one in counted) else 0
