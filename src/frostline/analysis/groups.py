@@ -121,7 +121,7 @@ class _Process:
         else:
             keys = np.arange(len(found.texts), dtype=np.int64) * 8 * 256 + NO_BATCH
             of = found.label
-        small = of.astype(np.uint16 if len(keys) < 2**16 else np.uint32)
+        small: Array = of.astype(np.uint16 if len(keys) < 2**16 else np.uint32)
         order = np.argsort(small, kind="stable") if len(keys) > _LOOKED_FOR else None
         counts = np.bincount(small, minlength=len(keys)).tolist()
         cells = []

@@ -137,7 +137,8 @@ def _frames_holding(one: object) -> str:
 def _handled() -> "list[object]":
     """The exception that each thread is handling now, of those that do."""
     # Up to 3.11 a tuple of type, value and traceback stands for it.
-    now = [told[1] if type(told) is tuple else told for told in sys._current_exceptions().values()]
+    every: list[object] = list(sys._current_exceptions().values())
+    now = [told[1] if type(told) is tuple else told for told in every]
     return [error for error in now if error is not None]
 
 
