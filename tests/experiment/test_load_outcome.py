@@ -269,3 +269,11 @@ def test_every_column_and_every_key_is_documented() -> None:
     keys = {"rungs", *(f"rungs[].{name}" for name in found["rungs"][0])}
     keys |= {f"{part}.{name}" for part in ("ceiling", "client") for name in found[part]}
     assert documented("`--json`").keys() == keys
+
+
+def test_what_was_never_sent_is_json_too() -> None:
+    sent = made([5.0], 1.0, 0.0, 0, TIMEOUT)
+    sent.sent[:] = -1
+    told = summaries(sent)
+    (rung,) = json.loads(json.dumps(as_json(sent, told, ceiling(told, 1)), allow_nan=False))["rungs"]
+    assert rung["late"] is None and rung["valid"] is False

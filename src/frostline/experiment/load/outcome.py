@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -220,7 +221,11 @@ def ceiling(told: list[Summary], limit_ms: float) -> Ceiling:
 def as_json(sent: Sent, told: list[Summary], found: Ceiling) -> dict[str, Any]:
     """For programs; see docs/load.md."""
     return {
-        "rungs": [asdict(one) | {"keeps_up": one.keeps_up} for one in told],
+        "rungs": [
+            # JSON knows no infinity.
+            asdict(one) | {"keeps_up": one.keeps_up, "late": one.late if isfinite(one.late) else None}
+            for one in told
+        ],
         "ceiling": asdict(found),
         "client": {
             "passes": sent.passes,
