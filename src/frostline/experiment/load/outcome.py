@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -223,7 +222,7 @@ def as_json(sent: Sent, told: list[Summary], found: Ceiling) -> dict[str, Any]:
     return {
         "rungs": [
             # JSON knows no infinity.
-            asdict(one) | {"keeps_up": one.keeps_up, "late": one.late if isfinite(one.late) else None}
+            asdict(one) | {"keeps_up": one.keeps_up, "late": one.late if math.isfinite(one.late) else None}
             for one in told
         ],
         "ceiling": asdict(found),
