@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: What a recording puts there; FROSTLINE_ROLE and others are the program's own.
 _SETTINGS = (
     "OUTPUT", "RUN", "VERSION", "POLICY", "PRESETS", "SPANS", "CONTROL", "RETENTION", "PROMOTIONS", "STARTUP",
-    "CYCLES", "TRACEMALLOC",
+    "CYCLES", "TRACEMALLOC", "CENSUS",
 )  # fmt: skip
 
 
@@ -50,6 +50,7 @@ def detach(recorder: Recorder) -> int:
     cycles: Any = sys.modules.get("frostline.agent.cycles")
     if cycles is not None:
         cycles.stop()
+    recorder.census = None  # the process lives on: nobody asked to stop it now
     recorder.close()
     series = recorder.series
     if series is not None:

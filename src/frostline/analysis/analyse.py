@@ -11,6 +11,7 @@ from frostline import format as fmt
 from frostline.analysis import events as marks
 from frostline.analysis.advice import advise
 from frostline.analysis.budgets import budgets
+from frostline.analysis.censuses import censuses
 from frostline.analysis.doubts import asked_spans, doubts, never_came, of
 from frostline.analysis.elsewhere import look_elsewhere, of_collector
 from frostline.analysis.frozen import Frozen, frozen
@@ -216,6 +217,7 @@ def _process(
         pauses=pauses,
         rhythm=rhythm(series, pauses),
         promotions=promotions(series),
+        censuses=censuses(series),
     )
 
 

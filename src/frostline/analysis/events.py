@@ -35,6 +35,7 @@ _QUIET = {
     fmt.MARK_COLLECT,
     fmt.MARK_PROMOTED,
     fmt.MARK_ALLOCATED,
+    fmt.MARK_CENSUS,
 }
 
 
@@ -185,6 +186,8 @@ def _words(series: Series, mark: Mark) -> str:
                 if b > 1
                 else ", no request open"
             )
+        elif b > 1:
+            late = f", frozen while serving: {b - 1:,} {'request' if b == 2 else 'requests'} in flight"
         return f"gc.freeze() {by}: {count}{splice}{late}"
     if mark.kind == fmt.MARK_THAW:
         count = f"{a:,} objects thawed" if a >= 0 else "not counted"

@@ -15,17 +15,24 @@ from frostline.format.request import LOOKS
 from frostline.recording import Mark
 
 #: What is typed for each of ``request.LOOKS``.
-COMMANDS = dict(zip(LOOKS, ("census", "cycles", "why-alive"), strict=True))
+COMMANDS = dict(zip(LOOKS, ("census", "cycles", "why-alive", "audit"), strict=True))
 
 
 def command(mark: Mark) -> str:
     """The command that asked for a look."""
+    if mark.kind == fmt.MARK_CENSUS:
+        return "run --census"
     at = mark.values[0]
     return COMMANDS[LOOKS[at]] if 0 <= at < len(LOOKS) else "a look"
 
 
+def is_look(mark: Mark) -> bool:
+    """Whether it says how long a look stopped the process: of a census the first mark does."""
+    return mark.kind == fmt.MARK_LOOK or (mark.kind == fmt.MARK_CENSUS and not mark.values[0])
+
+
 def stopped(process: ProcessReport) -> list[int]:
-    """ns that each look stopped it."""
+    """ns that each look stopped it; the censuses of ``--census`` have a table of their own."""
     return [mark.stop - mark.time for mark in process.series.marks if mark.kind == fmt.MARK_LOOK]
 
 
@@ -34,7 +41,7 @@ def with_looks(process: ProcessReport) -> ProcessReport:
 
     That goes before whatever else the host shows of them, and before passes: those of a look are ours.
     """
-    marks = [mark for mark in process.series.marks if mark.kind == fmt.MARK_LOOK]
+    marks = [mark for mark in process.series.marks if is_look(mark)]
     if not marks or not process.long_steps:
         return process
     start = np.array([mark.time for mark in marks], np.int64)

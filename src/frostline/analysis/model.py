@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from frostline.analysis.budgets import Budget
+from frostline.analysis.censuses import Census
 from frostline.analysis.doubtmodel import Doubt as Doubt
 from frostline.analysis.frozen import Frozen
 from frostline.analysis.grouping import Grouping
@@ -276,6 +277,8 @@ class ProcessReport:
     host: HostProcessReport | None = None
     #: What that one's ``--span`` asked for.
     launched_spans: tuple[str, ...] = ()
+    #: Of its heap, taken by itself as asked (``--census``).
+    censuses: tuple[Census, ...] = ()
 
     @property
     def frozen_since(self) -> int:

@@ -48,7 +48,14 @@ def look(
     text: str, where: str | None, tree: bool, seconds: float, serving: bool, save: Path | None
 ) -> list[Look]:
     """Asks every process meant, says which one is being asked, and keeps the answers where that is wanted."""
-    targets = _control.targets(where, tree)
+    found = ask(_control.targets(where, tree), text + (" serving=1" if serving else ""), seconds)
+    if save is not None:
+        keep(save, as_rows(found))
+    return found
+
+
+def ask(targets: list[asking.Target], text: str, seconds: float) -> list[Look]:
+    """Asks one after the other, and says on a terminal which one is being asked."""
     found: list[Look] = []
     shown = sys.stderr.isatty()
 
@@ -56,12 +63,10 @@ def look(
         if shown:
             click.echo(f"\r\x1b[K{len(found) + 1} of {len(targets)}: {target.name}", nl=False, err=True)
 
-    for one in looking.looks(targets, text + (" serving=1" if serving else ""), seconds, told):
+    for one in looking.looks(targets, text, seconds, told):
         found.append(one)
     if shown:
         click.echo("\r\x1b[K", nl=False, err=True)
-    if save is not None:
-        keep(save, as_rows(found))
     return found
 
 

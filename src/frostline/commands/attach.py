@@ -8,7 +8,14 @@ import sys
 import click
 
 from frostline.commands._numbers import Range
-from frostline.commands.run import checked_policy, checked_presets, checked_span, size, usage
+from frostline.commands.run import (
+    checked_census,
+    checked_policy,
+    checked_presets,
+    checked_span,
+    size,
+    usage,
+)
 from frostline.commands.status import printable
 from frostline.reach import asking
 from frostline.reach import attach as attaching
@@ -46,6 +53,11 @@ of unused bytes behind a library's code, written once."""
 @click.option("--retention", "limit", default="256M", show_default=True, metavar="SIZE", help="As for `run`.")
 @click.option("--no-host", is_flag=True, help="Sample no host signals, as for `run`.")
 @click.option(
+    "--census",
+    metavar="MOMENTS",
+    help="Count the heap by type at attach, boundary, close: as for `run`. A longer stop.",
+)
+@click.option(
     "--wait",
     "seconds",
     type=Range(min=0.1, max=3600.0),
@@ -69,6 +81,7 @@ def attach(
     no_children: bool,
     limit: str,
     no_host: bool,
+    census: "str | None",
     seconds: float,
     yes: bool,
     as_json: bool,
@@ -90,6 +103,7 @@ def attach(
         "spans": ";".join(checked_span(span) for span in spans),
         "control": "off" if no_control else "on",
         "retention": str(size(limit)),
+        "census": checked_census(census or ""),
     }
     acts = wanted is not None and wanted.kind not in ("off", "tune")
     if acts and no_control:

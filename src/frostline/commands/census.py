@@ -10,13 +10,17 @@ from typing import Any
 import click
 
 from frostline.commands import _looking
+from frostline.commands._newest import newest
 from frostline.commands._numbers import Range
+from frostline.commands.report import analysed
 from frostline.errors import FrostlineError
+from frostline.reach.asking import targets
 from frostline.report import write
+from frostline.report.censuses import censuses_json, heap
 from frostline.report.heap import census as shown
 
 
-@click.command(short_help="Count what the tracked heap of a live server is made of.")
+@click.command(short_help="Count what the tracked heap of a server is made of.")
 @_looking.options
 @click.option(
     "--budget",
@@ -33,6 +37,9 @@ from frostline.report.heap import census as shown
 )
 @click.option("--no-paths", is_flag=True, help="Do not look for where the largest containers hang.")
 @_looking.frozen
+@click.option(
+    "--stored", is_flag=True, help="Of a live session too, show what `run --census` counted. Stops nobody."
+)
 def census(
     where: str | None,
     tree: bool,
@@ -44,6 +51,7 @@ def census(
     since: Path | None,
     no_paths: bool,
     frozen: bool,
+    stored: bool,
 ) -> int:
     """Count the objects that the collector tracks in every live process of SESSION (the newest), or of PID:
     by type and generation, with the slots that a full pass walks, and the largest containers with where
@@ -53,7 +61,13 @@ def census(
     half a million objects is sampled (--no-paths: of over two million). With --budget 0 it is half a second a
     million objects, and some 3 s more to find where the largest hang. A process that is known to have
     requests in flight is left alone, unless --serving.
+
+    Of a SESSION that has ended it shows what its processes counted themselves, at attach, at the boundary
+    and at their end, and what grew in between: `frostline run --census boundary,close`.
     """
+    where = where or newest()
+    if stored or _ended(where):
+        return _stored(where, as_json)
     before = _earlier(since) if since is not None else {}
     if budget is None:
         budget = 10.0 if frozen else 1.0
@@ -67,6 +81,34 @@ def census(
     ]
     write(shown(rows), sys.stdout)
     return _looking.silent(found)
+
+
+def _ended(where: str) -> bool:
+    """Whether it is a session of which nothing is alive: nobody is there to be asked."""
+    if not Path(where).is_dir():
+        return False  # a pid, or what the live census has an error for
+    try:
+        targets(where)
+    except FrostlineError as error:
+        return error.slug == "no-targets"
+    return False
+
+
+def _stored(where: str, as_json: bool) -> int:
+    analysis = analysed((Path(where),))
+    asked = [process for process in analysis.processes if process.censuses]
+    if not asked:
+        raise FrostlineError(
+            "no-stored-census",
+            f"no process of {where} has counted its heap",
+            "Record it with `frostline run --census boundary,close -- COMMAND`, or ask while it runs.",
+        )
+    if as_json:
+        rows = [{"process": one.name, "pid": one.pid, **censuses_json(one)} for one in asked]
+        click.echo(json.dumps(rows, indent=1))
+        return 0
+    write((block for one in asked for block in heap(one)), sys.stdout)
+    return 0
 
 
 def _earlier(path: Path) -> dict[int, dict[str, Any]]:

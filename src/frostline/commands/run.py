@@ -62,6 +62,13 @@ _SPAN = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*(=[^;=]+)?$")
     help="Before each Nth gen-1 pass, count the types in generation 1: what feeds full passes.",
 )
 @click.option(
+    "--census",
+    envvar="FROSTLINE_CENSUS",
+    metavar="MOMENTS",
+    help="Count the tracked heap by type at attach, boundary, close, or several of them (boundary,close). "
+    "Each process stops for it, a second at most or so.",
+)
+@click.option(
     "--no-counters", is_flag=True, help="Leave the collector's counters in the processes' memory unread."
 )
 @click.option(
@@ -84,6 +91,7 @@ def run(
     ready_after: "str | None",
     no_control: bool,
     promotions: "int | None",
+    census: "str | None",
     no_counters: bool,
     limit: str,
     no_host: bool,
@@ -111,6 +119,7 @@ def run(
         "control": "off" if no_control else "on",
         "retention": str(size(limit)),
         "promotions": str(promotions or ""),
+        "census": checked_census(census or ""),
     }
     ready = checked_ready(ready_url, ready_log, ready_after)
     if ready is not None and no_control:
@@ -202,6 +211,18 @@ def checked_span(text: str) -> str:
             "Write module:qualname or module:qualname=label, for example my.engine:Engine.step=step",
         )
     return text
+
+
+def checked_census(text: str) -> str:
+    """The moments of censuses, if there are such."""
+    from frostline.format.census import MOMENTS
+
+    named = [part.strip() for part in text.split(",") if part.strip()]
+    for moment in named:
+        if moment not in MOMENTS:
+            there = ", ".join(MOMENTS)
+            raise usage("bad-census", f"there is no census at {moment!r}", f"There are: {there}.")
+    return ",".join(dict.fromkeys(named))
 
 
 def seconds(text: str) -> float:

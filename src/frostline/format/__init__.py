@@ -185,8 +185,8 @@ MARK_SIZE = 96
     MARK_ATTACH, MARK_CLOSE, MARK_FORK, MARK_EXEC, MARK_FREEZE, MARK_THAW, MARK_THRESHOLD, MARK_COLLECT,
     MARK_ENABLE, MARK_DISABLE, MARK_BOUNDARY, MARK_POLICY, MARK_STATE, MARK_IDENTITY, MARK_WRAPPED,
     MARK_REFUSED, MARK_REINSTALLED, _, MARK_OTHER_CALLBACK, MARK_DEAD_COLLECTOR, MARK_FORKED, MARK_LINE,
-    MARK_PROMOTED, MARK_LOOK, MARK_ALLOCATED,
-) = range(1, 26)  # fmt: skip
+    MARK_PROMOTED, MARK_LOOK, MARK_ALLOCATED, MARK_CENSUS,
+) = range(1, 27)  # fmt: skip
 MARK_KINDS = (
     (MARK_ATTACH, "attach", "recording begins; a = ns lived before (attached to), b = objects tracked + 1"),
     (MARK_CLOSE, "close", "recording ends in an orderly way"),
@@ -195,7 +195,7 @@ MARK_KINDS = (
     (
         MARK_FREEZE,
         "freeze",
-        "gc.freeze(); a = objects frozen since the start, -1 if not counted; b = 1 + requests open at a splice of ours, 0 if nobody tells of requests; c = 1 + gc.get_count()[0] just before the program's own, 0 if not read",
+        "gc.freeze(); a = objects frozen since the start, -1 if not counted; b = 1 + requests open at a splice of ours or at the program's own, 0 if nobody tells of requests; c = 1 + gc.get_count()[0] just before the program's own, 0 if not read",
     ),
     (MARK_THAW, "thaw", "gc.unfreeze(); a = objects thawed, -1 if not counted"),
     (MARK_THRESHOLD, "threshold", "gc.set_threshold(); a, b, c = new thresholds"),
@@ -247,7 +247,12 @@ MARK_KINDS = (
         "allocated",
         "of objects in generation 1 at a census (the mark promoted of the same time), by what tracemalloc says; file and line = where they were allocated, a = name id of the type (0: none is known), b = objects of it from there among c asked about, of which d are not known, e = ns that asking took",
     ),
-    (MARK_LOOK, "look", "stopped for a look at its heap, as asked; a = 0 census, 1 cycles, 2 who holds what"),
+    (MARK_LOOK, "look", "stopped for a look at its heap; a = 0 census, 1 cycles, 2 who holds what, 3 audit"),
+    (
+        MARK_CENSUS,
+        "census",
+        "the tracked heap, several marks of one time. The first: a = 0, b = objects, c = freeze count, d = one in so many was looked at (0: none was, b = why), e = when (CENSUS_*). Then one a type: a = its name id, b = objects, c = slots, d = bytes, e = of them in generation 2",
+    ),
 )
 #: Values of the line mark's ``a``, in words in ``meanings``.
 (

@@ -44,6 +44,7 @@ HISTORY = (
     (1, "since then: the forked mark's c, 0 before, tells how long ago the fork began"),
     (1, "since then: the mark look: how long a process stood still for a look at its heap"),
     (1, "since then: the mark allocated"),
+    (1, "since then: the mark census; look 3 (audit); the freeze mark's b of the program's own too"),
 )
 
 TEXT_KEYS = (
@@ -100,7 +101,7 @@ OPS = (
     (
         OP_LOOK,
         "look",
-        "a census, or the cycles of one saved pass, or who holds an object, as the text of the request says;"
+        "a census, the cycles of one saved pass, who holds an object, or an audit of the freeze, as the text says;"
         " arg0 = its bytes, arg1 = their checksum. result = bytes of the answer, a JSON file beside the first"
         " segment, whose name ends in .look and which the caller takes away",
     ),

@@ -9,8 +9,8 @@ TEXT_SIZE = 256
 
 #: A look at the heap: arg0 = bytes of the text, arg1 = their checksum. The text is a LOOK_* and its settings.
 OP_LOOK = 9
-LOOK_CENSUS, LOOK_CYCLES, LOOK_WHY = "census", "cycles", "why"
-LOOKS = (LOOK_CENSUS, LOOK_CYCLES, LOOK_WHY)
+LOOK_CENSUS, LOOK_CYCLES, LOOK_WHY, LOOK_AUDIT = "census", "cycles", "why", "audit"
+LOOKS = (LOOK_CENSUS, LOOK_CYCLES, LOOK_WHY, LOOK_AUDIT)
 #: What a look found stands beside the first segment under this name, until the caller takes it.
 LOOK_SUFFIX = ".look"
 #: Text of a refusal: work is in flight, and the look would stop it.

@@ -12,6 +12,10 @@ import time
 from frostline.heap import edges, forward, inside
 from frostline.probe.kinds import CoroutineType
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 #: Types listed; the rest is summed.
 TYPES = 60
 #: Containers listed, and how long one must be.
@@ -21,8 +25,12 @@ _CONTAINERS = {id(kind) for kind in (dict, list, tuple, set, frozenset)}
 #: These say they have items (generators up to 3.11, frames since), and ``object.__sizeof__`` takes what
 #: stands there for their number.
 _FIXED = {id(kind) for kind in (edges.Generator, edges.AsyncGenerator, CoroutineType, edges.Frame)}
-#: Objects between two looks at the clock.
-_STRIDE = 100_000
+#: A heap that takes too long is looked at in pieces of so many objects from all over it. (Not at each
+#: so-manyth object: where types take turns, a list and its owner, that would see one of them alone.)
+_PIECE = 32
+_OURS = "frostline.heap."
+#: Pieces that are looked at in any case, and those between two looks at the clock.
+_LEAST, _LOOK = 64, 16
 
 
 class Row:
@@ -45,7 +53,7 @@ class Census:
         rows: by count, the largest first, at most ``TYPES``.
         objects: tracked objects by generation; ``frozen`` those that no generation has, as the
             interpreter counts them.
-        every: each so-manyth object was looked at; 1: all of them. With more, counts are estimates.
+        every: one object in so many was looked at; 1: all of them. With more, counts are estimates.
         largest: (length, type, where it hangs) of the largest containers; ``items``: what each of them holds.
         among: what a sample of the other containers that are not frozen holds.
         reached: frozen objects that a walk forward came to; -1: there was none. ``frozen_rows`` are those by
@@ -78,7 +86,7 @@ def take(budget: float = 0.0, paths: bool = True, frozen: bool = False) -> Censu
     """Counts.
 
     Args:
-        budget: seconds, about; a heap that would take longer is sampled, every so-manyth object, and the
+        budget: seconds; of a heap that takes longer only a part is looked at, from all over it, and the
             ways to the largest are looked for as long as there is time. 0: no bound. The lists themselves
             (about 10 ms a million) and the last step of a way come on top.
         paths: also look for where the largest containers hang: some 20 ms a million and step of the way.
@@ -95,12 +103,12 @@ def take(budget: float = 0.0, paths: bool = True, frozen: bool = False) -> Censu
     for generation in range(3):
         objects = gc.get_objects(generation=generation)
         census.objects[generation] = len(objects)
-        if budget and generation == 2 and census.every == 1:
-            census.every = _stride(objects, share)
-        step = census.every if generation == 2 else 1
-        _count(objects if step == 1 else objects[::step], generation, step, rows, kept, largest)
+        every = _count(objects, generation, begun + share if budget else until, rows, kept, largest)
+        census.every = max(census.every, every)
         census.among.add(objects, LARGE)
         del objects
+    for number in [number for number, row in rows.items() if row.name.startswith(_OURS)]:
+        census.objects[0] -= rows.pop(number).count  # what is being made to count with
     census.frozen = int(gc.get_freeze_count())
     census.rows = _ordered(rows)
     census.others = sum(row.count for row in census.rows[TYPES:])
@@ -142,55 +150,94 @@ def _count_frozen(
     """Counts what a walk has reached of what is frozen. ``share``: seconds, about; 0: no bound."""
     census.reached = len(walk.frozen)
     census.cut = walk.cut
-    step = census.frozen_every = _stride(walk.frozen, share) if share else 1
     rows: dict[int, Row] = {}
-    _count(walk.frozen if step == 1 else walk.frozen[::step], 2, step, rows, kept, largest)
+    until = time.monotonic() + share if share else float("inf")
+    census.frozen_every = _count(walk.frozen, 2, until, rows, kept, largest)
     census.frozen_rows = _ordered(rows)[:TYPES]
-
-
-def _stride(objects: "list[object]", budget: float) -> int:
-    """By how fast the first of them were counted."""
-    sample = objects[:_STRIDE]
-    begun = time.monotonic()
-    _count(sample, 2, 1, {}, [], [])
-    each = (time.monotonic() - begun) / max(1, len(sample))
-    return max(1, int(each * len(objects) / budget) + 1) if each * len(objects) > budget else 1
 
 
 def _count(
     objects: "list[object]",
     generation: int,
-    step: int,
+    until: float,
     rows: "dict[int, Row]",
     kept: "list[type]",
     largest: "list[tuple[int, object]]",
+) -> int:
+    """Adds the objects of a generation to ``rows``. Returns of how many each one stands for: 1 where there
+    was time for all.
+    """
+    found: dict[int, list[int]] = {}
+    seen = 0
+    for number, piece in enumerate(_pieces(len(objects))):
+        if number >= _LEAST and not number % _LOOK and time.monotonic() >= until:
+            break
+        begin = piece * _PIECE
+        part = objects[begin : begin + _PIECE]
+        seen += len(part)
+        _add(part, found, kept, largest)
+    for kind in kept:
+        values = found.pop(id(kind), None)
+        if values is None:
+            continue
+        count, slots, size = (value * len(objects) // seen for value in values)
+        row = rows.get(id(kind))
+        if row is None:
+            row = rows[id(kind)] = Row(edges.named(kind))
+        row.count += count
+        row.by_generation[generation] += count
+        row.slots += slots
+        row.size += size
+    return max(2, round(len(objects) / seen)) if seen < len(objects) else 1
+
+
+def _pieces(objects: int) -> "Iterator[int]":
+    """The numbers of all pieces, so that those up to any one lie evenly over the whole."""
+    count = -(-objects // _PIECE)
+    step = max(1, int(count * 0.618))
+    while _common(step, count) > 1:
+        step += 1
+    return (number * step % count for number in range(count))
+
+
+def _common(one: int, other: int) -> int:
+    while other:
+        one, other = other, one % other
+    return one
+
+
+def _add(
+    objects: "list[object]",
+    found: "dict[int, list[int]]",
+    kept: "list[type]",
+    largest: "list[tuple[int, object]]",
 ) -> None:
-    get = rows.get
+    """Count, slots and size by id of the type."""
+    get = found.get
     size_of, own = sys.getsizeof, object.__sizeof__
     containers = _CONTAINERS
     floor = LARGE
     for one in objects:
         kind = type(one)
-        row = get(id(kind))
-        if row is None:
-            row = rows[id(kind)] = Row(edges.named(kind))
+        values = get(id(kind))
+        if values is None:
+            values = found[id(kind)] = [0, 0, 0]
             kept.append(kind)
-        row.count += step
-        row.by_generation[generation] += step
+        values[0] += 1
         if id(kind) in containers:
             length = len(one)  # type: ignore[arg-type]
-            row.slots += step * (2 * length if kind is dict else length)
+            values[1] += 2 * length if kind is dict else length
             if length >= floor:
                 largest.append((length, one))
                 if len(largest) > 4 * LARGEST:
                     largest.sort(key=lambda pair: -pair[0])
                     del largest[LARGEST:]
                     floor = max(floor, largest[-1][0])
-            row.size += step * size_of(one)
+            values[2] += size_of(one)
         elif id(kind) in _FIXED:
-            row.size += step * kind.__basicsize__
+            values[2] += kind.__basicsize__
         else:
-            row.size += step * own(one)
+            values[2] += own(one)
 
 
 def as_plain(census: Census) -> "dict[str, object]":

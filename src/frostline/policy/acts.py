@@ -42,6 +42,29 @@ def tune(threshold0: int, threshold1: int, threshold2: int) -> None:
         recorder.mark(layout.MARK_THRESHOLD, layout.MARK_FLAG_OURS, threshold0, threshold1, threshold2)
 
 
+def note_boundary(late: bool, told_by: int, freezes: bool) -> None:
+    """The boundary into the recording, where there is one; ``freezes``: a collection and a freeze follow."""
+    recorder = probe.recorder_of_this_process()
+    if recorder is None:
+        return
+    from frostline.probe import imports
+
+    imports.sweep()  # start-up has imported what will be used: wrap what came in past the hook
+    recorder.mark(layout.MARK_BOUNDARY, layout.MARK_FLAG_LATE if late else 0, told_by)
+    series = recorder.series
+    if series is not None:
+        series.words[layout.WORD["boundary"]] = time.monotonic_ns()
+    if recorder.census is not None:
+        recorder.census.told(late, freezes)
+
+
+def before_freeze() -> None:
+    """A freeze comes, right after a collection: a census that was asked for is taken now."""
+    recorder = probe.recorder_of_this_process()
+    if recorder is not None and recorder.census is not None:
+        recorder.census.before_freeze()
+
+
 def _collections() -> int:
     total = 0
     for generation in gc.get_stats():

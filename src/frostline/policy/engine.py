@@ -10,6 +10,7 @@ import time
 from frostline import format as layout
 from frostline import probe
 from frostline.policy import moments, owners, roles
+from frostline.policy.acts import before_freeze, note_boundary
 from frostline.policy.acts import collect as collect
 from frostline.policy.acts import mark as _mark
 from frostline.policy.acts import real as real
@@ -162,18 +163,11 @@ def boundary(told_by: int, owner: object = None) -> "int | None":
         _engine.times_told += 1
     elif told_by == BY_INTEGRATION and _engine.told_by_program == process:
         return None
-    recorder = probe.recorder_of_this_process()
-    if recorder is not None:
-        from frostline.probe import imports
-
-        imports.sweep()  # start-up has imported what will be used: wrap what came in past the hook
-        recorder.mark(layout.MARK_BOUNDARY, layout.MARK_FLAG_LATE if late else 0, told_by)
-        series = recorder.series
-        if series is not None:
-            series.words[layout.WORD["boundary"]] = time.monotonic_ns()
-    if policy is None or (policy.boundary and (policy.boundary == "ready") != late):
-        return None
-    return reached(policy, late, owner)
+    if policy is not None and policy.boundary and (policy.boundary == "ready") != late:
+        policy = None  # another's word counts
+    freezes = policy is not None and policy.kind in FREEZING and not late and not moments.in_flight()
+    note_boundary(late, told_by, freezes)
+    return None if policy is None else reached(policy, late, owner)
 
 
 def reached(policy: Policy, late: bool, owner: object = None) -> "int | None":
@@ -266,6 +260,7 @@ def inherited() -> bool:
 
 def freeze_and_count() -> int:
     """The second half of ``freeze``: returns objects frozen since the start."""
+    before_freeze()
     begun = time.monotonic_ns()
     _freeze()
     count = frozen_since_start()

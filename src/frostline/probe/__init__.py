@@ -22,6 +22,9 @@ FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
 #: 3.14.0 to 3.14.4 have the incremental collector; generation 2 starts only by gc.collect().
 INCREMENTAL = (3, 14, 0) <= _VERSION < (3, 14, 5)
 
+#: Some hundred objects of the interpreter's own are frozen before any program runs (375 on 3.12.1).
+FREEZES_AT_START = (3, 12) <= _VERSION < (3, 13)
+
 #: The callback's info carries "candidates" and "duration".
 HAS_CANDIDATES = _VERSION >= (3, 15, 0)
 

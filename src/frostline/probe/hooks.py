@@ -16,7 +16,7 @@ import time
 from frostline import format as layout
 from frostline import probe
 from frostline.probe import callback
-from frostline.probe.recorder import Recorder, before_fork
+from frostline.probe.recorder import Recorder, before_fork, interpreter_id, main_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,8 +111,13 @@ class _Freeze(StandIn):
     def __call__(self) -> None:
         young = gc.get_count()[0]
         self.__wrapped__()
+        _quietly(self._write, young)
+
+    def _write(self, young: int) -> None:
+        moments = sys.modules.get("frostline.policy.moments")
+        told = moments.counted() + 1 if moments is not None else 0
         # Counting what was frozen walks the permanent generation (10-30 ms a million): never here.
-        _quietly(_write_mark, self._recorder, layout.MARK_FREEZE, 0, -1, 0, young + 1)
+        _write_mark(self._recorder, layout.MARK_FREEZE, 0, -1, told, young + 1)
 
 
 class _Unfreeze(StandIn):
@@ -313,28 +318,6 @@ def _install_handler(recorder: Recorder) -> None:
     recorder.control = True
 
 
-def _interpreter_id() -> int:
-    """0 for the main interpreter; asked without a module that a bare one has not loaded.
-
-    In the main thread only a sub-interpreter is refused a signal handler, even the one that is there.
-    """
-    if _thread.get_ident() != _main_thread():
-        return 0
-    current = _signal.getsignal(_signal.SIGURG)
-    if current is None:
-        return 0  # a handler of C code: not ours to touch
-    try:
-        _signal.signal(_signal.SIGURG, current)
-    except ValueError:
-        try:
-            import _interpreters as interpreters  # type: ignore[import-not-found]
-        except ImportError:
-            import _xxsubinterpreters as interpreters  # type: ignore[import-not-found]
-        identity = interpreters.get_current()
-        return int(identity[0] if isinstance(identity, tuple) else identity)
-    return 0
-
-
 # --- start --------------------------------------------------------------------------
 #: Whether ``start`` has done its work here: what it registers for forks stays for good.
 started = False
@@ -364,7 +347,7 @@ def begin(session: str, policy: "str | None", age: int) -> Recorder:
     policy = policy or environment.get("FROSTLINE_POLICY") or "off"
     retention = environment.get("FROSTLINE_RETENTION", "")
     limit = min(int(retention), 2**63 - 1) if retention.isascii() and retention.isdecimal() else 0
-    recorder = Recorder(os.path.abspath(session), policy, limit, _interpreter_id())
+    recorder = Recorder(os.path.abspath(session), policy, limit, interpreter_id())
     probe.set_recorder(recorder)
     recorder.attach(age)
     atexit.register(close)
@@ -374,9 +357,9 @@ def begin(session: str, policy: "str | None", age: int) -> Recorder:
     role, rank = environment.get("FROSTLINE_ROLE"), environment.get("FROSTLINE_RANK")
     if role or rank:
         identify_program(recorder, role, rank or None)
-    if environment.get("FROSTLINE_CONTROL", "on") != "off" and _thread.get_ident() == _main_thread():
+    if environment.get("FROSTLINE_CONTROL", "on") != "off" and _thread.get_ident() == main_thread():
         _install_handler(recorder)
-    for part in ("promotions", "cycles"):  # loaded only where they are asked for
+    for part in ("promotions", "cycles", "census"):  # loaded only where they are asked for
         text = environment.get(f"FROSTLINE_{part.upper()}")
         if text:
             _quietly(__import__(f"frostline.agent.{part}", fromlist=("start",)).start, recorder, text)
@@ -390,11 +373,3 @@ def begin(session: str, policy: "str | None", age: int) -> Recorder:
 
         _quietly(startup.start, recorder)
     return recorder
-
-
-def _main_thread() -> int:
-    """Ident of the main thread: ``threading`` knows it, else nobody has started a second one."""
-    threading = sys.modules.get("threading")
-    if threading is None:
-        return _thread.get_ident()
-    return int(threading.main_thread().ident or 0)

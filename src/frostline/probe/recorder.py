@@ -3,8 +3,10 @@
 What runs at each pass and each span is in ``callback``.
 """
 
+import _signal  # type: ignore[import-not-found]
 import _thread
 import gc
+import sys
 import time
 
 from frostline import format as layout
@@ -16,6 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
+
+    from frostline.agent.census import Taker
 
 _WORD = layout.WORD
 _TEXT_LIMIT = 240
@@ -40,6 +44,8 @@ class Recorder:
         #: ns at which the fork that is going on began, 0 if none is.
         self.forking = 0
         self.frozen_at_attach = 0
+        #: ns that the process had lived when the recording began; 0 where that was at its start.
+        self.age = 0
         self.names: dict[str, int] = {}
         self._ids = iter(range(1, 1 << 31))
         self._other_callbacks: set[int] = set()
@@ -48,6 +54,8 @@ class Recorder:
         self.policy_callback: Callable[[str, dict[str, int]], None] | None = None
         #: That of ``agent.promotions``, likewise.
         self.sampler: Callable[[str, dict[str, int]], None] | None = None
+        #: Counts the heap at moments that were asked for.
+        self.census: Taker | None = None
         self.control = False
         #: An exception of the host's that landed in our callback, on its way back to the host.
         self.foreign: BaseException | None = None
@@ -93,6 +101,7 @@ class Recorder:
         if not self.recording or self.on_collection in gc.callbacks:
             return
         gc.callbacks.insert(0, self.on_collection)
+        self.age = age
         self.frozen_at_attach = gc.get_freeze_count()
         # 5 us a thousand objects, once: from here on net growth says how large the heap is.
         self.mark(layout.MARK_ATTACH, a=age, b=len(gc.get_objects()) + 1)
@@ -156,6 +165,8 @@ class Recorder:
         """The orderly end: last state, callback out. Never called from a callback."""
         if not self.recording:
             return
+        if self.census is not None:
+            self.census.at_close()
         present = self.on_collection in gc.callbacks
         self._state(layout.MARK_FLAG_CLOSING, gc.get_freeze_count())
         self.mark(layout.MARK_CLOSE, a=int(present))
@@ -330,3 +341,33 @@ def before_fork() -> None:
     recorder = probe.recorder_of_this_process()
     if recorder is not None:
         recorder.forking = time.monotonic_ns()
+
+
+def interpreter_id() -> int:
+    """0 for the main interpreter; asked without a module that a bare one has not loaded.
+
+    In the main thread only a sub-interpreter is refused a signal handler, even the one that is there.
+    """
+    if _thread.get_ident() != main_thread():
+        return 0
+    current = _signal.getsignal(_signal.SIGURG)
+    if current is None:
+        return 0  # a handler of C code: not ours to touch
+    try:
+        _signal.signal(_signal.SIGURG, current)
+    except ValueError:
+        try:
+            import _interpreters as interpreters  # type: ignore[import-not-found]
+        except ImportError:
+            import _xxsubinterpreters as interpreters  # type: ignore[import-not-found]
+        identity = interpreters.get_current()
+        return int(identity[0] if isinstance(identity, tuple) else identity)
+    return 0
+
+
+def main_thread() -> int:
+    """Ident of the main thread: ``threading`` knows it, else nobody has started a second one."""
+    threading = sys.modules.get("threading")
+    if threading is None:
+        return _thread.get_ident()
+    return int(threading.main_thread().ident or 0)

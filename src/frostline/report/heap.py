@@ -105,11 +105,8 @@ def census(found: Iterable[tuple[str, Found, Found | None]]) -> Iterator[Block]:
         if others:
             yield Line(f"and {sign}{others:,} of other types: --json", "quiet", indent=2)
         if one["every"] > 1:
-            yield Line(
-                f"~ gen 2: one object in {one['every']:,} was looked at; --budget 0 counts all",
-                "quiet",
-                indent=2,
-            )
+            more = "" if one.get("stored") else "; --budget 0 counts all"
+            yield Line(f"~ : one object in {one['every']:,} was looked at{more}", "quiet", indent=2)
         yield from _frozen(one)
         if one["largest"]:
             yield _largest(one, before)

@@ -288,8 +288,24 @@ HOST = Schema(
     ),
 )
 
+HEAP = Schema(
+    "heap",
+    "where `run --census` was given: one row a type of tracked objects in a census, the most frequent",
+    (
+        _RUN,
+        Column("moment", "text", "attach, boundary or close"),
+        Column("at_s", "instant", "when it began"),
+        Column("type", "text", "module and qualified name"),
+        Column("objects", "int", "of that type, tracked and not frozen"),
+        Column("every", "int", "one object in so many was looked at: over 1 the counts are estimates"),
+        Column("slots", "int", "references in its containers"),
+        Column("bytes", "int", "of them alone"),
+        Column("in_gen2", "int", "of `objects`, those in generation 2"),
+    ),
+)
+
 TABLES = (
-    RUNS, GC_EVENTS, FREEZES, STEPS, GROUPS, LONG_CALLS, GAPS, GAP_BUCKETS, GAP_CAUSES, REQUESTS, HOST,
+    RUNS, GC_EVENTS, FREEZES, STEPS, GROUPS, LONG_CALLS, GAPS, GAP_BUCKETS, GAP_CAUSES, REQUESTS, HOST, HEAP,
 )  # fmt: skip
 
 _UNITS = {

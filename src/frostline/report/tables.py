@@ -74,6 +74,8 @@ def tables(analysis: Analysis) -> Iterator[Rows]:
         yield _of_rows(columns.GAP_CAUSES, cause_rows(ranks))
     if analysis.host_logs:
         yield Rows("host", columns.HOST, _host(analysis, runs))
+    if any(process.censuses for process in analysis.processes):
+        yield _of_rows(columns.HEAP, _heap(pairs, zero))
     if analysis.grouping.tells:
         yield _of_rows(columns.GROUPS, group_rows(analysis))
     for run, process in pairs:
@@ -184,6 +186,14 @@ def _freezes(pairs: list[tuple[str, ProcessReport]], zero: int) -> Iterator[tupl
             mine.append((walk.time, ("walk", why, None, walk.kept, None, None, walk.took, walk.reclaimed)))
         mine.sort(key=lambda one: one[0])
         yield from ((run, at - zero, *row) for at, row in mine)
+
+
+def _heap(pairs: list[tuple[str, ProcessReport]], zero: int) -> Iterator[tuple[object, ...]]:
+    for run, process in pairs:
+        for census in process.censuses:
+            at = (run, census.moment, census.time - zero)
+            for t in census.types:
+                yield (*at, cell(t.name), t.objects, census.every, t.slots, t.size, t.old)
 
 
 def _steps(process: ProcessReport, zero: int) -> Iterator[Piece]:

@@ -8,6 +8,7 @@ from frostline.analysis import Advice, Analysis
 from frostline.analysis.verdict import milliseconds as ms
 from frostline.report.blocks import Block, Line
 from frostline.report.budgets import budgets
+from frostline.report.censuses import heaps
 from frostline.report.freezing import freezing, planned
 from frostline.report.groups import groups
 from frostline.report.host import host
@@ -50,6 +51,7 @@ def _sections(analysis: Analysis, found: tuple[Note, ...]) -> Iterator[Block]:
     yield from explicit(analysis)
     yield from threads(analysis)
     yield from freezing(analysis)
+    yield from heaps(analysis)
     yield from state(analysis)
     yield from events(analysis)
     yield from _doubts(found)

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from frostline.analysis import Analysis, GenerationStats, ProcessReport
+from frostline.report.censuses import censuses_json
 from frostline.report.idle import ranks_json
 from frostline.report.requests import requests_json
 from frostline.report.words import verdict_of
@@ -77,6 +78,7 @@ def _process(process: ProcessReport, floor: int) -> dict[str, Any]:
         "forecast": asdict(process.forecast) if process.forecast else None,
         "rhythm": asdict(process.rhythm) if process.rhythm else None,
         "promotions": asdict(process.promotions) if process.promotions else None,
+        **censuses_json(process),
         "call_sites": [asdict(one) for one in process.call_sites],
         "unseen_explicit": {"passes": process.unseen_explicit, "total": process.unseen_explicit_total},
         "threads": [asdict(one) for one in process.threads],
