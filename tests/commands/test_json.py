@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,14 @@ def test_a_live_session(tmp_path: Path) -> None:
         alive = printed(tmp_path, "why-alive", "__main__:Block")
         same("why-alive", alive)
         assert [len(row) for row in alive[0]["remedies"]] == [2] * len(alive[0]["ways"])
+        audit = printed(tmp_path, "audit", "--class", "__main__:Block", "--serving")
+        (one,) = audit["processes"]
+        assert set(one["garbage"]["cycles"]) >= {"kinds", "found", "cut"}
+        one["garbage"]["cycles"] = None  # its keys are those of `cycles`
+        # One that is not recorded is missed: the process of this test.
+        other = json.loads(frostline(tmp_path, "audit", str(os.getpid()), "--json").stdout)
+        assert other["processes"] == [] and len(other["missed"]) == 1
+        same("audit", {**audit, "missed": other["missed"]})
         for command in ("thaw", "detach"):
             same("ping", printed(tmp_path, command))
         process.communicate(timeout=30)

@@ -25,7 +25,8 @@ def look(segment: str, text: str) -> int:
     Args:
         segment: path of the process's first segment.
         text: ``census [budget=SECONDS] [paths=0] [frozen=1]``, ``cycles [generation=N] [budget=SECONDS]``,
-            or ``why MODULE:QUALNAME [budget=SECONDS] [frozen=1]``; ``serving=1`` behind it: also while
+            ``why MODULE:QUALNAME [budget=SECONDS] [frozen=1]``, ``audit [count=0]``, or ``audit garbage=1
+            [class=MODULE:QUALNAME] [budget=SECONDS] [entered=N]``; ``serving=1`` behind it: also while
             requests are in flight.
 
     Raises:
@@ -33,14 +34,15 @@ def look(segment: str, text: str) -> int:
     """
     what, *rest = text.split(" ")
     settings = dict(part.partition("=")[::2] for part in rest if "=" in part)
-    if settings.get("serving") != "1" and moments.in_flight():
-        raise ValueError(f"{request.LOOK_SERVING}: {moments.in_flight()} requests are in flight")
+    if settings.get("serving") != "1":
+        _refuse_serving(settings)
     # Whether it is known that nothing is in flight: else the caller has to say that some may have waited.
     counted = moments.counted() >= 0
     begun = time.monotonic_ns()
-    # Not for a look at cycles where other threads run: it lasts for seconds, they may make garbage all the
+    # Not for a look at garbage where other threads run: it lasts for seconds, they may make garbage all the
     # time, and that would pile up.
-    alone = what != request.LOOK_CYCLES or len(sys._current_frames()) == 1
+    long = what == request.LOOK_CYCLES or settings.get("garbage") == "1"
+    alone = not long or len(sys._current_frames()) == 1
     enabled = alone and gc.isenabled()
     if enabled:
         # A list of all objects is a young one: a pass would walk it, keep alive what it is about to free,
@@ -52,7 +54,8 @@ def look(segment: str, text: str) -> int:
         if enabled:
             hooks._real_enable()
         recorder = probe.recorder_of_this_process()
-        if recorder is not None and recorder.recording and what in request.LOOKS:
+        free = settings.get("count") == "0"
+        if recorder is not None and recorder.recording and what in request.LOOKS and not free:
             kind = request.LOOKS.index(what)
             recorder.mark(layout.MARK_LOOK, layout.MARK_FLAG_OURS, kind, begun=begun)
     stopped = (time.monotonic_ns() - begun) / 1e9
@@ -76,6 +79,25 @@ def look(segment: str, text: str) -> int:
     return len(data)
 
 
+def _refuse_serving(settings: "dict[str, str]") -> None:
+    """A look stops what is in flight. What an audit freezes again may be kept for good besides: it needs to
+    know that nothing is, and ``entered`` tells whether a request has come since the caller looked last.
+    """
+    if settings.get("count") == "0":
+        return  # a few numbers that are there already
+    now = moments.in_flight()
+    if now:
+        raise ValueError(f"{request.LOOK_SERVING}: {now} requests are in flight")
+    if settings.get("garbage") != "1":
+        return
+    if moments.counted() < 0:
+        raise ValueError(
+            f"{request.LOOK_SERVING}: nobody tells of requests there, so whether any is in flight is not known"
+        )
+    if settings.get("entered", "") not in ("", str(moments.entered())):
+        raise ValueError(f"{request.LOOK_SERVING}: requests came in while an idle moment was awaited")
+
+
 def _found(what: str, rest: "list[str]", settings: "dict[str, str]") -> "dict[str, object]":
     if what == request.LOOK_CENSUS:
         return _census(settings)
@@ -83,6 +105,8 @@ def _found(what: str, rest: "list[str]", settings: "dict[str, str]") -> "dict[st
         return _cycles(settings)
     if what == request.LOOK_WHY and rest:
         return _why(rest[0], settings)
+    if what == request.LOOK_AUDIT:
+        return _audit(settings)
     raise ValueError(f"no look {what!r}")
 
 
@@ -114,6 +138,15 @@ def _cycles(settings: "dict[str, str]") -> "dict[str, object]":
     told = cycles.cycles_of(garbage, _number(settings, "budget", cycles.BUDGET, 3600.0))
     freed = saved.let_go(garbage, generation)
     return cycles.as_plain(told) | {"generation": generation, "freed_in": freed}
+
+
+def _audit(settings: "dict[str, str]") -> "dict[str, object]":
+    from frostline.heap import permanent
+
+    if settings.get("garbage") != "1":
+        return permanent.facts(settings.get("count") != "0")
+    budget = _number(settings, "budget", permanent.BUDGET, 3600.0)
+    return permanent.as_plain(permanent.garbage(budget, settings.get("class", "")))
 
 
 def _why(name: str, settings: "dict[str, str]") -> "dict[str, object]":

@@ -223,11 +223,14 @@ def _freezes(series: Series, acts: list[Mark], lines: list[Mark]) -> tuple[Freez
         ours = bool(mark.flags & fmt.MARK_FLAG_OURS)
         splice = bool(mark.flags & fmt.MARK_FLAG_SPLICE)
         told = any(last < at <= mark.time for at in boundaries)
+        walked = inside(mark, whole)
+        if walked and not policy_at(policies, mark.time):
+            told = False  # an audit's: no policy is there to act on a boundary
         if not ours:
             why = PROGRAM
         elif told:
             why, begun = AGAIN if begun else BOUNDARY, True
-        elif inside(mark, whole):
+        elif walked:
             first = not found and policy_at(policies, mark.time).startswith("prefork")
             why = BEFORE_FORK if first else WHOLE_HEAP
         elif not splice and inside(mark, moves):
@@ -250,7 +253,7 @@ def _freezes(series: Series, acts: list[Mark], lines: list[Mark]) -> tuple[Freez
                 objects=mark.values[0] if mark.values[0] >= 0 else None,
                 garbage=garbage,
                 late=bool(mark.flags & fmt.MARK_FLAG_LATE),
-                in_flight=mark.values[1] - 1 if ours and told_of else None,
+                in_flight=mark.values[1] - 1 if told_of else None,
                 righted=right.time if right else 0,
                 reclaimed=max(0, right.values[1]) if right else 0,
             )

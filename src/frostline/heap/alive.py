@@ -64,7 +64,7 @@ def holders(name: str, budget: float = 0.0, frozen: bool = False) -> Alive:
         ValueError: there is no such class.
     """
     until = time.monotonic() + budget if budget else float("inf")
-    wanted = _class(name)
+    wanted = class_named(name)
     alive = Alive(name)
     alive.tracked = bool(type.__dict__["__flags__"].__get__(wanted) & _HAVE_GC)
     alive.frozen = forward.frozen_count()
@@ -101,7 +101,12 @@ def holders(name: str, budget: float = 0.0, frozen: bool = False) -> Alive:
     return alive
 
 
-def _class(name: str) -> type:
+def class_named(name: str) -> type:
+    """The class ``module:Qualname``.
+
+    Raises:
+        ValueError: there is none, or its module is not loaded.
+    """
     module, _, qualname = name.partition(":")
     found: object = sys.modules.get(module)
     if found is None:

@@ -308,8 +308,17 @@ def _shown(here: object, link: str) -> str:
 
 
 def _size(one: object) -> int:
+    return measure(type(one))(one)
+
+
+def measure(kind: type) -> "Callable[[object], int]":
+    """What gives the bytes of an object of a type, what it refers to left out; 0 where it does not say."""
+    return object.__sizeof__ if _own_size(kind) else _asked
+
+
+def _asked(one: object) -> int:
     try:
-        return sys.getsizeof(one) if not _own_size(type(one)) else object.__sizeof__(one)
+        return sys.getsizeof(one)
     except Exception:
         return 0
 

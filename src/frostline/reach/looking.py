@@ -26,6 +26,8 @@ class Look(NamedTuple):
     why_not: str
     #: Seconds from the request to the answer.
     took: float
+    #: Refused, since requests are in flight or may be.
+    serving: bool = False
 
 
 def looks(
@@ -59,7 +61,8 @@ def _one(target: Target, text: str, seconds: float) -> Look:
     except OSError as error:
         return none(f"it cannot be signalled: {error.strerror}")
     if reply.status == layout.REPLY_REFUSED and reply.text.startswith(request.LOOK_SERVING):
-        return none(f"{reply.text.partition(': ')[2]}: say --serving to stop it all the same")
+        why = f"{reply.text.partition(': ')[2]}: say --serving to stop it all the same"
+        return none(why)._replace(serving=True)
     if reply.status == layout.REPLY_UNKNOWN:
         return none("its recorder is older than this command: start it anew, or detach and attach it")
     if not reply.done:

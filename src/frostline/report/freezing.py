@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from frostline.analysis import Analysis, ProcessReport
+from frostline.analysis.audit import never_thawed
 from frostline.analysis.frozen import (
     AGAIN,
     ASKED,
@@ -20,7 +21,7 @@ from frostline.analysis.frozen import (
     LineStory,
 )
 from frostline.analysis.verdict import milliseconds as ms
-from frostline.analysis.verdict import plural, some
+from frostline.analysis.verdict import plural
 from frostline.report.blocks import Block, Line, Table
 from frostline.report.marks import FREEZING
 from frostline.report.words import short_paths
@@ -190,23 +191,10 @@ def planned(analysis: Analysis) -> str:
 
 def _never_thawed(process: ProcessReport) -> Iterator[str]:
     """Engines frozen again and again, and never given back (case 10)."""
-    story = process.frozen
-    again = [f for f in story.freezes if f.why in (BOUNDARY, AGAIN, PROGRAM)]
-    if len(again) < 2 or story.thaws:
-        return
-    where = list(dict.fromkeys(short_paths(f.where) for f in again if f.where))
-    by = f" (by {some(where)})" if where else ""
-    counted = [f.objects for f in again if f.objects is not None]
-    if counted[1:] and 10 * counted[-1] < 11 * counted[0]:
-        return  # a boundary told twice in one start-up: no engine came in between
-    grew = f", and what is frozen grew from {counted[0]:,} to {counted[-1]:,} objects" if counted[1:] else ""
-    close = process.frozen_since_attach
-    if not grew and close:
-        grew = f", and {close:,} objects were frozen at the end"
-    yield (
-        f"frozen {_times(len(again))}{by} and never thawed{grew}: cycles of an engine that was dropped in "
-        "between stay for good. Call frostline.shutdown(), or gc.unfreeze(), when an engine is closed"
-    )
+    text = never_thawed(process)
+    if text:
+        do = "Call frostline.shutdown(), or gc.unfreeze(), when an engine is closed"
+        yield f"{short_paths(text)}. {do}"
 
 
 def _times(count: int) -> str:
