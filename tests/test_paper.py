@@ -204,6 +204,8 @@ def test_c5_is_judged_at_the_first_rate_that_stock_fails() -> None:
     late = [rung(200, 30), rung(225, 35), rung(250, 400, 1), rung(275, 1000, 100)]
     assert words(stock, late) == ["MISSED", "MISSED", "holds"]
     assert words(stock, [*good[:2], rung(250, 45, valid=False), good[3]]) == ["not measured"] * 3
+    drowned = [*stock[:3], rung(275, 1000, 900, valid=False)]  # beyond the first failing rate
+    assert words(drowned, good) == ["holds"] * 3
     assert words(good, good) == ["not measured", "not measured", "MISSED"]
 
 

@@ -208,7 +208,6 @@ def judge(ladders: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> 
     found: list[Finding] = []
     how = f"frostline load, {settings['seconds']:g} s a rate, deadline {settings['deadline']:g} s"
     at = {(one["turn"], one["arm"]): one for one in ladders}
-    valid = all(rung["valid"] for one in ladders for rung in one["rungs"])
     seen: dict[str, list[str]] = {"p99": [], "errors": [], "ceiling": []}
     holds: dict[str, list[bool | None]] = {"p99": [], "errors": [], "ceiling": []}
     for turn in (1, 2):
@@ -218,20 +217,24 @@ def judge(ladders: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> 
             seen["p99"].append("stock kept every rate")
             holds["p99"].append(None)
             holds["errors"].append(None)
+            valid = all(rung["valid"] for rung in stock["rungs"])
         else:
             a, b = stock["rungs"][first], treated["rungs"][first]
+            # Rates beyond it decide nothing: there the client drowns in what stock leaves unanswered.
+            valid = b["valid"] and all(rung["valid"] for rung in stock["rungs"][: first + 1])
             ratio = a["response"]["p99"] / b["response"]["p99"]
             seen["p99"].append(
                 f"at {a['rate']:g}/s {a['response']['p99']:,.0f} / "
                 f"{b['response']['p99']:,.0f} ms: x {ratio:.1f}"
             )
-            holds["p99"].append(ratio >= P99)
+            holds["p99"].append(ratio >= P99 if valid else None)
             errors = [sum(rung["failures"].values()) for rung in (a, b)]
             seen["errors"].append(f"at {a['rate']:g}/s {errors[0]:,} / {errors[1]:,} of {a['requests']:,}")
-            holds["errors"].append(errors[0] > 0 and errors[1] == 0)
+            holds["errors"].append(errors[0] > 0 and errors[1] == 0 if valid else None)
         before, after = stock["ceiling"], treated["ceiling"]
         seen["ceiling"].append(f"{before or 'none'} / {after or 'none'} a second")
-        holds["ceiling"].append(None if not before else bool(after and after >= CEILING * before))
+        known = before and valid
+        holds["ceiling"].append(bool(after and after >= CEILING * before) if known else None)
     for name, what, there, bound in (
         (
             "p99",
@@ -248,7 +251,7 @@ def judge(ladders: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> 
         ("ceiling", "ceiling, stock / all", "354 / 390 a second (+10 %)", f"at least x {CEILING:g}"),
     ):
         told = "; ".join(f"turn {turn}: {text}" for turn, text in enumerate(seen[name], 1))
-        passed = None if not valid or None in holds[name] else all(holds[name])
+        passed = None if None in holds[name] else all(holds[name])
         found.append(Finding(what, there, bound, told, how, passed))
     for arm in ARMS:
         found.append(shown(arm, [at[turn, arm] for turn in (1, 2)]))
