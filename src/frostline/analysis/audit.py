@@ -20,6 +20,8 @@ QUARTER = 4
 MUCH = 20_000
 #: Heaps smaller than this are not worth a freeze.
 SMALL = 50_000
+#: Multiprocessing's own helper, which has no heap to speak of, and whom nobody could tell of a boundary.
+TRACKER = "resource tracker"
 #: Kinds of policies that freeze at their boundary.
 FREEZING = ("freeze", "follow", "periodic", "prefork")
 COUNT = "`frostline audit --garbage` counts it"
@@ -99,7 +101,7 @@ def _not_frozen(
     elif story.thaws:
         do = "`frostline freeze` freezes it again, `frostline policy freeze` keeps it so"
         yield Finding("thawed", False, f"it was frozen, and is thawed{heap}", do)
-    elif kind in FREEZING and not process.boundary:
+    elif kind in FREEZING and not process.boundary and process.role != TRACKER:
         text = f"policy {policy} waits for its boundary, and nothing is frozen{heap}"
         do = "Call frostline.startup_complete(), or use `run --ready-url URL`; now: `frostline policy --now`"
         yield Finding("no-boundary", False, text, do)

@@ -36,8 +36,7 @@ class Census:
         moment: ``attach``, ``boundary`` or ``close``.
         time, took: when it began, and the ns for which it stopped the process.
         objects: tracked and not frozen.
-        frozen: the interpreter's own count, what was frozen when the recording began left out; of a forked
-            child, where that was not counted, with it.
+        frozen: as the interpreter counts them, its own left out where the recording began with it.
         every: one object in so many was looked at; with more than 1 the figures of types are estimates.
         types: the most frequent first; ``others`` objects of types beyond them.
         why_not: why none was taken; empty where one was.
@@ -99,19 +98,21 @@ def censuses(series: Series) -> tuple[Census, ...]:
     for mark in series.marks:
         if mark.kind == fmt.MARK_CENSUS:
             groups[mark.time].append(mark)
-    before = _frozen_before(series)
-    found = [_census(series, marks, before) for _, marks in sorted(groups.items())]
+    own = _own(series)
+    found = [_census(series, marks, own) for _, marks in sorted(groups.items())]
     return tuple(one for one in found if one is not None)
 
 
-def _frozen_before(series: Series) -> int:
-    """What was frozen when the recording began; 0 where nobody counted it."""
+def _own(series: Series) -> int:
+    """What the interpreter itself had frozen, where the recording began with it; else 0, as in a fork."""
+    if any(mark.kind == fmt.MARK_ATTACH and mark.values[0] for mark in series.marks):
+        return 0
     states = (m for m in series.marks if m.kind == fmt.MARK_STATE and m.values[0] == 4)
     first = next(states, None)
     return max(0, first.values[1]) if first is not None else 0
 
 
-def _census(series: Series, marks: list[Mark], before: int) -> Census | None:
+def _census(series: Series, marks: list[Mark], own: int) -> Census | None:
     head = next((m for m in marks if not m.values[0]), None)
     if head is None:
         return None  # its record was lost
@@ -128,7 +129,7 @@ def _census(series: Series, marks: list[Mark], before: int) -> Census | None:
     types.sort(key=lambda one: (-one.objects, one.name))
     others = max(0, objects - sum(one.objects for one in types))
     took = head.stop - head.time
-    return Census(moment, head.time, took, objects, frozen - before, every, tuple(types), others)
+    return Census(moment, head.time, took, objects, frozen - own, every, tuple(types), others)
 
 
 def difference(series: Series) -> Difference | None:
