@@ -125,8 +125,8 @@ def test_engines_that_stay_after_a_teardown_are_named_with_their_memory(
         assert "never-thawed" in names(row) and "frozen-garbage" not in names(row)
         done = frostline(tmp_path, "audit", "--class", "__main__:Engine", "--serving")
         assert done.returncode == 0, done.stdout + done.stderr
-        assert "3 objects of __main__:Engine were frozen and unreachable" in done.stdout
-        assert "1 objects of __main__:Engine are reachable" in done.stdout
+        assert "3 objects of __main__:Engine are frozen and unreachable" in done.stdout
+        assert "1 object of __main__:Engine is reachable" in done.stdout
         assert "__main__.space['engine']" in done.stdout or "__main__.engine" in done.stdout
         assert "3 x  Weights, 8.6 MiB" in done.stdout
         assert "Engine.held -> list" in done.stdout

@@ -141,6 +141,27 @@ frostline.shutdown()
     assert not any(one.at_most for one in between.changes if one.name.endswith("Start"))
 
 
+@every_interpreter
+def test_a_freeze_of_the_program_s_own_is_a_boundary(folder: Path, interpreter: Interpreter) -> None:
+    analysis = run(
+        folder,
+        interpreter,
+        CLASSES
+        + """
+start = [Start() for _ in range(3_000)]
+gc.collect()
+gc.freeze()
+sessions = [Session() for _ in range(77)]
+""",
+    )
+    between, changes = compared(analysis)
+    assert between.first.moment == "boundary" and counted(between.first)["Start"] == 3_000
+    assert changes["Session"][2] == 77 and not between.how
+    # What it allocates itself is not taken for garbage of the program's.
+    (freeze,) = analysis.processes[0].frozen.freezes
+    assert freeze.garbage == ""
+
+
 def test_what_others_freeze_is_of_no_known_type(folder: Path) -> None:
     analysis = run(
         folder,

@@ -70,6 +70,11 @@ class Taker:
         if due > time.monotonic_ns():
             self._quietly(when.BOUNDARY, BUDGETS[when.BOUNDARY])
 
+    def before_own_freeze(self) -> None:
+        """The program freezes by itself: where no boundary has been told by then, its first is one."""
+        if when.BOUNDARY in self._wanted and not self._taken:
+            self._quietly(when.BOUNDARY, BUDGETS[when.BOUNDARY])
+
     def at_attach(self) -> None:
         """The recording has begun."""
         if when.ATTACH in self._wanted:

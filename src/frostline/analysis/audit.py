@@ -96,9 +96,9 @@ def _not_frozen(
     if story.freezes and story.freezes[-1].objects == 0:
         text = "gc.freeze() froze nothing, by the interpreter's own count: something has replaced it"
         yield Finding("froze-nothing", False, text, "Find what assigns gc.freeze")
-    elif story.thaws and now is None:
+    elif story.thaws and story.freezes and now is None:
         yield Finding("thawed", True, "it was frozen, and thawed before its end")
-    elif story.thaws:
+    elif story.thaws and story.freezes:
         do = "`frostline freeze` freezes it again, `frostline policy freeze` keeps it so"
         yield Finding("thawed", False, f"it was frozen, and is thawed{heap}", do)
     elif kind in FREEZING and not process.boundary and process.role != TRACKER:

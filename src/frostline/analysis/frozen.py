@@ -241,7 +241,7 @@ def _freezes(series: Series, acts: list[Mark], lines: list[Mark]) -> tuple[Freez
         if splice:
             garbage = "without a collect"
         elif not ours:
-            garbage = uncollected.before(mark.time, mark.values[2] - 1)
+            garbage = uncollected.before(_without_census(series, mark.time), mark.values[2] - 1)
         told_of = mark.values[1] > 0
         later = (w for w in whole if w.time > mark.time) if garbage else iter(())
         right = next(later, None)
@@ -290,6 +290,12 @@ def policies_of(series: Series) -> list[tuple[int, str]]:
 def policy_at(policies: list[tuple[int, str]], time: int) -> str:
     """The policy in force at an instant, of ``policies_of``."""
     return policies[max(0, bisect_right(policies, time, key=lambda one: one[0]) - 1)][1]
+
+
+def _without_census(series: Series, time: int) -> int:
+    """When a freeze would have come without the census just before it, which may have had a young pass."""
+    marks = [m for m in series.marks if m.kind == fmt.MARK_CENSUS and m.stop <= time]
+    return marks[-1].time if marks and time - marks[-1].stop < AT_ONCE else time
 
 
 class _Uncollected:

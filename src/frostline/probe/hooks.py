@@ -110,6 +110,8 @@ class _SetThreshold(StandIn):
 class _Freeze(StandIn):
     def __call__(self) -> None:
         young = gc.get_count()[0]
+        if self._recorder.census is not None:
+            self._recorder.census.before_own_freeze()
         self.__wrapped__()
         _quietly(self._write, young)
 

@@ -122,16 +122,22 @@ def garbage(name: str, found: dict[str, Any], sought: str = "") -> Iterator[Bloc
 def _class(name: str, found: dict[str, Any], sought: str) -> Iterator[Block]:
     dead, live = found["dead"], found["live"]
     if dead:
-        text = f"{dead:,} objects of {sought} were frozen and unreachable: resident though nothing used them"
+        text = (
+            f"{_objects(dead, sought)} frozen and unreachable, resident though nothing uses them; freed now"
+        )
         yield Line(f"{name}: {text} [{GARBAGE}]", "bad", indent=2)
         yield Line("Call frostline.shutdown() when one is closed: thaw, then collect.", indent=4)
     if live:
-        text = f"{live:,} objects of {sought} are reachable: no thaw frees them"
+        text = f"{_objects(live, sought)} reachable: no thaw frees them"
         yield Line(f"{name}: {text}", "" if dead else "quiet", indent=2)
         for way in found["ways"]:
             yield Line(way if way.startswith(("held from", "no way")) else f"held by {way}", indent=4)
     if not dead and not live:
         yield Line(f"{name}: no object of {sought} is there", "good", indent=2)
+
+
+def _objects(count: int, sought: str) -> str:
+    return f"1 object of {sought} is" if count == 1 else f"{count:,} objects of {sought} are"
 
 
 def _after(name: str, found: dict[str, Any]) -> Iterator[Block]:
