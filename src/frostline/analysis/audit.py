@@ -43,7 +43,7 @@ def audit(
         found += _not_frozen(process, audited, now, elsewhere)
     else:
         found += [*_unseen(process, now), *_held(process, now), *_growth(audited), *_engines(process)]
-    if not found and audited.frozen is not None:
+    if not found:
         found.append(_sound(audited))
     return replace(audited, findings=tuple(found))
 
