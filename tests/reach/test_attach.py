@@ -166,6 +166,15 @@ def test_what_goes_in_comes_out(interpreter: Interpreter, tmp_path: Path) -> Non
 
 
 @every_interpreter
+def test_what_it_ran_there_is_gone_without_a_pass(interpreter: Interpreter, tmp_path: Path) -> None:
+    with target(interpreter, ASKED, tmp_path) as process:
+        ask(process, "gc.disable()")
+        assert attach(tmp_path, process.pid)["attached"] == 1
+        named = "[o.__name__ for o in gc.get_objects() if getattr(o, '__module__', '') == 'frostline-attach']"
+        assert ask(process, named) == []
+
+
+@every_interpreter
 @pytest.mark.parametrize("state", STATES)
 def test_whatever_the_main_thread_waits_for(interpreter: Interpreter, state: str, tmp_path: Path) -> None:
     with target(interpreter, STATES[state], tmp_path) as process:

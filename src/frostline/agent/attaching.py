@@ -14,6 +14,8 @@ from frostline.probe import hooks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import FrameType
+
     from frostline.probe.recorder import Recorder
 
 _BOOTTIME = 7
@@ -33,13 +35,20 @@ def inside_callback() -> bool:
             function = type(callback).__call__ if callable(callback) else None
         codes.add(getattr(function, "__code__", None))
     codes.discard(None)
-    for frame in sys._current_frames().values():
-        at = frame
-        while at is not None and codes:
-            if at.f_code in codes:
-                return True
-            at = at.f_back  # type: ignore[assignment]
-    return False
+    at: "FrameType | None" = None
+    frames = list(sys._current_frames().values())
+    try:
+        while frames:
+            at = frames.pop()
+            while at is not None and codes:
+                if at.f_code in codes:
+                    return True
+                at = at.f_back
+        return False
+    finally:
+        # Our own frame is one of them: a cycle, which would keep the program's frames, and freeze with them.
+        at = None
+        frames.clear()
 
 
 def attach(settings: "dict[str, str]", fallback: str, children: bool) -> str:

@@ -82,4 +82,8 @@ def _hand_back(error):
     _thread.interrupt_main(23)
 
 
-_work(PARAMETERS)  # noqa: F821
+try:
+    _work(PARAMETERS)  # noqa: F821
+finally:
+    # Functions refer to their namespace, and it to them: a cycle that the program's collector would find.
+    globals().clear()
