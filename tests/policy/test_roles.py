@@ -22,6 +22,11 @@ from tests.probe.target import run
         ("Worker", "WorkerPool", False),
         ("Worker", "Engine", False),
         ("Worker dp1", "Worker dp0", False),
+        ("Worker", "VLLM::Worker_TP1", True),
+        ("VLLM::Worker", "VLLM::Worker_TP1", True),
+        ("vllm", "vllm", True),
+        ("vllm", "VLLM::Worker", False),
+        ("Work", "VLLM::Worker", False),
     ],
 )
 def test_a_name_means_its_ranks_and_nobody_else(wanted: str, name: str, meant: bool) -> None:
@@ -99,5 +104,34 @@ def test_the_name_of_multiprocessing_will_do_at_a_boundary_from_outside(
         assert engine.boundary(engine.BY_SUPERVISOR) is not None and engine.in_force() == "freeze@engine"
         """,
         FROSTLINE_POLICY="freeze@engine",
+    )
+    assert (ran.code, ran.errors) == (0, "")
+
+
+@every_interpreter
+def test_the_title_that_it_set_will_do_too(interpreter: Interpreter, tmp_path: Path) -> None:
+    """As vLLM's engine core has one, beside the name that multiprocessing gave it."""
+    ran = run(
+        interpreter,
+        tmp_path,
+        """
+        import ctypes, multiprocessing.process, os
+        import frostline
+        from frostline.policy import engine, roles
+        multiprocessing.process.current_process().name = "EngineCore"
+        assert roles.names() == ("EngineCore",), roles.names()
+        assert engine.boundary(engine.BY_SUPERVISOR) is None and engine.in_force() == "off"
+        # What setproctitle does: it writes over the command line, where /proc reads it.
+        with open("/proc/self/stat", "rb") as file:
+            begin, end = map(int, file.read().rpartition(b")")[2].split()[45:47])
+        title = b"VLLM::EngineCore"
+        assert end - begin > len(title)
+        ctypes.memset(begin, 0, end - begin)
+        ctypes.memmove(begin, title, len(title))
+        assert roles.names() == ("EngineCore", "VLLM::EngineCore"), roles.names()
+        assert engine.boundary(engine.BY_SUPERVISOR) is not None
+        assert engine.in_force() == "freeze@VLLM::EngineCore"
+        """,
+        FROSTLINE_POLICY="freeze@VLLM::EngineCore",
     )
     assert (ran.code, ran.errors) == (0, "")

@@ -109,7 +109,12 @@ def ranks(**of: int) -> str:
 
 def means(wanted: str, name: str) -> bool:
     """Whether a process of this name is meant: ``Worker`` means ``Worker``, ``Worker dp0``, ``Worker_TP1``
-    and ``worker-3``, and not ``WorkerPool``.
+    and ``worker-3``, and not ``WorkerPool``. A server's name in front may be left out: ``Worker`` means
+    ``VLLM::Worker`` too. ``vllm`` is vLLM's front end, and not all that it has named.
     """
     wanted, name = wanted.lower(), name.lower()
-    return name.startswith(wanted) and not name[len(wanted) :][:1].isalpha()
+    for one in (name, name.rpartition("::")[2]):
+        rest = one[len(wanted) :]
+        if one.startswith(wanted) and not rest[:1].isalpha() and not rest.startswith("::"):
+            return True
+    return False

@@ -18,8 +18,9 @@ from frostline.analysis.model import Analysis, MissedProcess, ProcessReport
 from frostline.analysis.passes import EXPLICIT, kind_of
 from frostline.analysis.threads import native_ids
 from frostline.analysis.verdict import milliseconds as ms
+from frostline.format.naming import means
 from frostline.gate.baseline import Baseline, Garbage, by_role, garbage_of, reclaiming, since_of
-from frostline.gate.limits import Budget, Limits, means
+from frostline.gate.limits import Budget, Limits
 from frostline.gate.offender import Offender, offender, where
 from frostline.gate.preempted import track_of, waited
 from frostline.recording.layout import Array

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from frostline.errors import FrostlineError
+from frostline.format.naming import means
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s)")
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
@@ -75,12 +76,6 @@ class Budget:
             if means(wanted, role):
                 found = own.over(found)
         return found.lifted()
-
-
-def means(wanted: str, role: str) -> bool:
-    """As in ``--policy freeze@ROLE``: ``Worker`` is ``Worker_TP1`` and ``worker-3``, not ``WorkerPool``."""
-    wanted, role = wanted.lower(), role.lower()
-    return role.startswith(wanted) and not role[len(wanted) :][:1].isalpha()
 
 
 def _duration(text: str) -> int | None:
