@@ -41,6 +41,9 @@ async def serve(reader, writer):
                 if path.startswith("/broken"):
                     writer.close()
                     return
+                if asked.get("end"):
+                    event(writer, json.dumps({"choices": [{"delta": {}, "finish_reason": "stop"}]}))
+                    await writer.drain()
                 if asked.get("usage"):
                     event(writer, json.dumps({"choices": [], "usage": {"completion_tokens": 7}}))
                 event(writer, "[DONE]")

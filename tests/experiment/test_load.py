@@ -124,14 +124,15 @@ def test_streams_count_text_only(tmp_path: Path, url: str, api: str) -> None:
     assert not rung["failures"]
     for row in rows:
         assert row["tokens"] == 3 and len(row["gaps"]) == 2  # type: ignore[arg-type]
-        assert row["first"] + sum(row["gaps"]) <= row["last"]  # type: ignore[operator, arg-type]
+        # No event behind the last text has a choice.
+        assert row["first"] + sum(row["gaps"]) == row["last_token"] <= row["last"]  # type: ignore[operator, arg-type]
 
 
 def test_times_of_a_stream_are_those_of_its_events(tmp_path: Path, url: str) -> None:
     rung, rows = load(tmp_path, url, "--api", "chat", "--rate", "20", "--even")
     measured: list[Any] = [row for row in rows if row.get("measured", True)]
     first = sorted(row["first"] - row["intended"] for row in measured)
-    between = sorted((row["last"] - row["first"]) / 2 for row in measured)  # three tokens
+    between = sorted((row["last_token"] - row["first"]) / 2 for row in measured)  # three tokens
     gaps = sorted(gap for row in measured for gap in row["gaps"])
     for name, values in (("ttft", first), ("tpot", between), ("itl", gaps)):
         told: Any = rung[name]
@@ -142,9 +143,11 @@ def test_times_of_a_stream_are_those_of_its_events(tmp_path: Path, url: str) -> 
 
 def test_a_usage_count_is_believed_and_a_broken_stream_is_a_failure(tmp_path: Path, url: str) -> None:
     body = tmp_path / "body"
-    body.write_text(json.dumps({"messages": [], "usage": True}))
+    body.write_text(json.dumps({"messages": [], "usage": True, "end": True}))
     _, rows = load(tmp_path, url, "--api", "chat", "--body", str(body), "--rate", "10", "--even")
     assert {row["tokens"] for row in rows} == {7}
+    # The answer's end is an event without text, and one of its tokens.
+    assert all(row["first"] + sum(row["gaps"]) < row["last_token"] < row["last"] for row in rows)  # type: ignore[operator, arg-type]
     rung, _ = load(tmp_path, f"{url}/broken", "--api", "chat", "--rate", "10", "--even", "--deadline", "1")
     assert rung["failures"] == {"broken off": 10}
 
@@ -185,7 +188,10 @@ def shown(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-COLUMNS = ("rung", "measured", "intended", "sent", "first", "last", "deadline", "status", "tokens", "gaps")
+COLUMNS = (
+    "rung", "measured", "intended", "sent", "first", "last_token", "last", "deadline", "status", "tokens",
+    "gaps",
+)  # fmt: skip
 
 
 def of_csv(path: Path) -> list[dict[str, Any]]:
@@ -231,7 +237,7 @@ def test_failures_are_in_the_tables_too(tmp_path: Path, url: str) -> None:
     load(tmp_path, f"{url}/never", "--rate", "20", "--even", "--deadline", "0.3", "--csv", str(table))
     rows = of_csv(table)
     assert len(rows) == 24 and {row["status"] for row in rows} == {"timeout"}
-    assert {row[name] for row in rows for name in ("last", "first", "tokens", "gaps")} == {None}
+    assert {row[name] for row in rows for name in ("last", "last_token", "first", "tokens", "gaps")} == {None}
     assert [row["measured"] for row in rows] == [False] * 4 + [True] * 20
     assert all(row["deadline"] == row["intended"] + 300_000_000 for row in rows)
 

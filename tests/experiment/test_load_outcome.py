@@ -195,11 +195,12 @@ def test_times_of_streams_are_of_what_came_and_failures_count() -> None:
     sent = made([1.0], 4.0, 0.0, 900 * MS, [OK, OK, REFUSED, OK], stream=True)
     sent.first[:] = sent.intended + np.array([100, 300, 0, 0]) * MS
     sent.first[2:] = -1  # refused; and an answer without text
+    sent.last_token[:2] = sent.intended[:2] + np.array([800, 300]) * MS
     sent.tokens[:] = [5, 1, -1, 0]
     sent.gap_of[:5], sent.gap[:5], sent.gaps = 0, [100 * MS, 300 * MS, 200 * MS, 150 * MS, 50 * MS], 5
     (one,) = summaries(sent)
     assert one.ttft == {"p50": 300.0, "p90": 10_000.0, "p99": 10_000.0, "p99.9": 10_000.0, "max": 10_000.0}
-    assert one.tpot["max"] == one.tpot["p50"] == 200.0  # (900 - 100) / 4
+    assert one.tpot["max"] == one.tpot["p50"] == 175.0  # (800 - 100) / 4
     assert (one.itl["p50"], one.itl["max"]) == (150.0, 300.0)
     sent.stream = False
     assert summaries(sent)[0].ttft == {}

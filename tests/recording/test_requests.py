@@ -40,6 +40,8 @@ def own_rows(draw: st.DrawFn) -> dict[str, Any]:
         row["gaps"] = gaps
     if row["status"] == "ok" or draw(st.booleans()):
         row["last"] = row.get("first", at) + sum(gaps) + draw(lengths)
+        if "first" in row and draw(st.booleans()):
+            row["last_token"] = draw(st.integers(row["first"], row["last"]))
         row["tokens"] = draw(st.integers(0, 10**6))
     return row
 
@@ -58,7 +60,7 @@ def test_our_own_format_there_and_back(
     write_own(path, {"seed": 7, "boot_id": "b", **({} if deadline is None else {"deadline": deadline})}, rows)
     found = one(path)
     rows = sorted(rows, key=lambda row: row["intended"])
-    for name in ("intended", "sent", "first", "last", "tokens"):
+    for name in ("intended", "sent", "first", "last_token", "last", "tokens"):
         assert getattr(found, name).tolist() == [row.get(name, -1) for row in rows]
     assert found.status == tuple(row["status"] for row in rows)
     assert found.ok.tolist() == [row["status"] == "ok" for row in rows]
@@ -96,12 +98,14 @@ def test_lines_that_make_no_sense_are_counted_and_the_warm_up_is_left_out(tmp_pa
             {**good, "status": 200},
             {**good, "gaps": [1]},  # gaps after no chunk
             {**good, "first": 9, "gaps": [-1]},
+            {**good, "first": 9, "last_token": 8},
+            {**good, "last_token": 10**9},
         ],
     )
     with path.open("a") as file:
         file.write('[1]\n\n{"intended": 9, "sent": 9, "la')  # killed while it wrote
     found = one(path)
-    assert (len(found), found.warm_up, found.unread) == (1, 1, 11)
+    assert (len(found), found.warm_up, found.unread) == (1, 1, 13)
     assert (found.late_bound, found.loop) == (77, CLOSED)
 
 

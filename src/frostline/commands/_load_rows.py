@@ -22,6 +22,7 @@ SCHEMA = Schema(
         Column("intended", "int", "when the plan meant it to be sent"),
         Column("sent", "int", "when it was sent"),
         Column("first", "int", "first chunk that carries text; of plain HTTP the first of the body"),
+        Column("last_token", "int", "of a stream, the last event with a choice, with text in it or none"),
         Column("last", "int", "the last byte, or when it failed; empty of a timeout"),
         Column("deadline", "int", "when it counts if it failed, and its end did not come later"),
         Column("status", "text", "`ok`, `timeout`, `cut` (by Ctrl-C), or what the error was"),
@@ -43,12 +44,13 @@ def _pieces(sent: Sent) -> Iterator[Piece]:
     for at in range(0, len(sent.intended), PIECE):
         here = slice(at, at + PIECE)
         ends = begin[at : at + PIECE + 1].tolist()
-        times = {"sent": sent.sent, "first": sent.first, "last": last, "tokens": sent.tokens}
+        times = {"sent": sent.sent, "first": sent.first, "last_token": sent.last_token, "last": last}
+        known = times | {"tokens": sent.tokens}
         yield {
             "rung": rung[here],
             "measured": sent.measured[here],
             "intended": sent.intended[here],
-            **{name: Known(column[here], column[here] >= 0) for name, column in times.items()},
+            **{name: Known(column[here], column[here] >= 0) for name, column in known.items()},
             "deadline": sent.intended[here] + sent.deadline,
             "status": Coded(status[here], words),
             "gaps": [

@@ -161,10 +161,21 @@ def requests_rows(analysis: Analysis, runs: list[str]) -> Iterator[tuple[object,
     for report in analysis.requests:
         c = report.columns
         name = cell(report.name)
-        arrays = (c.intended, c.sent, c.first, c.last, c.tokens, c.response, c.touched, c.attributed)
+        arrays = (
+            c.intended,
+            c.sent,
+            c.first,
+            c.last_token,
+            c.last,
+            c.tokens,
+            c.response,
+            c.touched,
+            c.attributed,
+        )
         columns = [array.tolist() for array in (*arrays, c.most, c.most_attributed)]
         for row in zip(c.status, *columns, strict=True):
-            status, intended, sent, first, last, tokens, response, touched, inside, most, its = row
+            status, intended, sent, first, token, last, tokens, response, touched, inside, most, its = row
+            until = token if token >= 0 else last
             ok = status == "ok"
             counted = response != NEVER
             yield (
@@ -177,7 +188,7 @@ def requests_rows(analysis: Analysis, runs: list[str]) -> Iterator[tuple[object,
                 response if counted else None,
                 took(sent, intended + response) if counted else None,
                 took(intended, first),
-                round((last - first) / (tokens - 1)) if ok and tokens > 1 and first >= 0 else None,
+                round((until - first) / (tokens - 1)) if ok and tokens > 1 and first >= 0 else None,
                 tokens if tokens >= 0 else None,
                 inside,
                 touched,

@@ -80,7 +80,7 @@ def _moved(requests: Requests, move: Callable[[Int64], Int64]) -> Requests:
     def moved(column: Int64) -> Int64:
         return np.where(column >= 0, move(column), -1)
 
-    names = ("intended", "sent", "first", "last", "deadline", "gap_start", "gap_stop")
+    names = ("intended", "sent", "first", "last_token", "last", "deadline", "gap_start", "gap_stop")
     columns: dict[str, Any] = {name: moved(getattr(requests, name)) for name in names}
     return replace(requests, **columns)
 

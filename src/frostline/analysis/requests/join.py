@@ -112,6 +112,7 @@ def of_requests(
             intended=response.start,
             sent=requests.sent[chosen],
             first=requests.first[chosen],
+            last_token=requests.last_token[chosen],
             last=response.stop,
             tokens=requests.tokens[chosen],
             status=tuple(requests.status[i] for i in chosen.tolist()),
@@ -197,7 +198,9 @@ def _others(requests: Requests, inside: Array, response: _Items) -> list[Measure
     tokens = requests.tokens[inside]
     many = requests.ok[inside] & (tokens > 1) & (first >= 0)
     if many.any():
-        found.append(_told("TPOT", np.rint((last - first)[many] / (tokens[many] - 1)).astype(np.int64)))
+        token = requests.last_token[inside]
+        until = np.where(token >= 0, token, last)
+        found.append(_told("TPOT", np.rint((until - first)[many] / (tokens[many] - 1)).astype(np.int64)))
     return found
 
 

@@ -64,6 +64,8 @@ class Columns:
     intended: Int64
     sent: Int64
     first: Int64
+    #: Where it is not ``last``.
+    last_token: Int64
     last: Int64
     tokens: Int64
     status: tuple[str, ...]

@@ -54,6 +54,7 @@ class Sent:
     """What became of each request of a plan, ns of CLOCK_MONOTONIC, -1 where there is none.
 
     Attributes:
+        last_token: of a stream, the last event that carries a choice, with text or without.
         gap_of, gap: gaps between chunks with text, ns, and the request of each: ``gaps`` of them, and
             ``gaps_lost`` more that there was no room for.
         started: when the plan began. begun: when each rung did that was reached: by the plan, or once the
@@ -67,6 +68,7 @@ class Sent:
     intended: Int64
     sent: Int64
     first: Int64
+    last_token: Int64
     last: Int64
     tokens: Int64
     status: Int64
@@ -107,6 +109,7 @@ def prepare(rungs: list[Rung], deadline: float, stream: bool = False) -> Sent:
         intended=offsets.copy(),
         sent=none(),
         first=none(),
+        last_token=none(),
         last=none(),
         tokens=none(),
         status=np.full(count, CUT, np.int64),
@@ -296,8 +299,10 @@ async def _events(answer: aiohttp.ClientResponse, sent: Sent, number: int) -> No
             ended = True
             continue
         now = time.monotonic_ns()
-        text, total = _text_of(line[5:])
+        choice, text, total = _told_by(line[5:])
         usage = total if total >= 0 else usage
+        if choice:
+            sent.last_token[number] = now
         if not text:
             continue
         count += 1
@@ -315,21 +320,23 @@ async def _events(answer: aiohttp.ClientResponse, sent: Sent, number: int) -> No
     sent.tokens[number] = usage if usage >= 0 else count
 
 
-def _text_of(data: bytes) -> tuple[bool, int]:
-    """Whether an event carries text, and the tokens of the whole answer where it says so; else -1."""
+def _told_by(data: bytes) -> tuple[bool, bool, int]:
+    """Whether an event carries a choice, and text, and the tokens of the whole answer where it says so; else
+    -1. A token may be without text: the answer's end, or a part of a character."""
     event = json.loads(data)
     try:
         if "error" in event:
             raise ValueError("the stream carries an error")
         total = (event.get("usage") or {}).get("completion_tokens", -1)
         total = total if isinstance(total, int) else -1
-        for choice in event.get("choices") or ():
+        choices = event.get("choices") or ()
+        for choice in choices:
             delta = choice.get("delta") or {}
             if choice.get("text") or delta.get("content") or delta.get("reasoning_content"):
-                return True, total
+                return True, True, total
     except (TypeError, AttributeError) as error:  # JSON, and not of the shape of an answer
         raise ValueError("the stream carries an event that is none") from error
-    return False, total
+    return bool(choices), False, total
 
 
 __all__ = ["Sent", "Target", "prepare", "run"]

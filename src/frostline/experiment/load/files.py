@@ -58,6 +58,7 @@ def _rows(sent: Sent) -> Iterator[dict[str, Any]]:
         sent.intended,
         sent.sent,
         sent.first,
+        sent.last_token,
         ended(sent),
         sent.tokens,
         sent.status,
@@ -65,11 +66,12 @@ def _rows(sent: Sent) -> Iterator[dict[str, Any]]:
         sent.measured,
         rung_of(sent),
     )
-    for at, gone, first, last, tokens, status, code, measured, rung in zip(
+    for at, gone, first, last_token, last, tokens, status, code, measured, rung in zip(
         *(c.tolist() for c in columns), strict=True
     ):
         row: dict[str, Any] = {"intended": at}
-        for name, value in (("sent", gone), ("first", first), ("last", last), ("tokens", tokens)):
+        times = (("sent", gone), ("first", first), ("last_token", last_token), ("last", last))
+        for name, value in (*times, ("tokens", tokens)):
             if value >= 0:
                 row[name] = value
         row["status"] = WORDS[status].format(code=code)

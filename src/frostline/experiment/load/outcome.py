@@ -37,7 +37,8 @@ class Summary:
         response: quantiles of last - intended, failures at their deadline; of what Ctrl-C cut off, the time
             that it had lasted.
         service: the same of last - sent, of answers alone: what a closed loop would have seen.
-        ttft: of streams, first - intended; of a failure without text, its response. tpot, itl: of what came.
+        ttft: of streams, first - intended; of a failure without text, its response. tpot, itl: of what came;
+            tpot is (last_token - first) / (tokens - 1).
         late: p99 of sent - intended; ``valid`` whether it is within the bound.
     """
 
@@ -183,7 +184,7 @@ def _summary(sent: Sent, stretch: Stretch, ends: Int64, took: npt.NDArray[np.flo
         response=quantiles(took[chosen]),
         service=quantiles(sent.last[good] - sent.sent[good]),
         ttft=quantiles(_first(sent, chosen, took)),
-        tpot=quantiles((sent.last[many] - sent.first[many]) / (sent.tokens[many] - 1)),
+        tpot=quantiles((sent.last_token[many] - sent.first[many]) / (sent.tokens[many] - 1)),
         itl=quantiles(gaps),
         late=late,
         valid=late * 1e6 <= LATE_BOUND,

@@ -35,6 +35,8 @@ class Requests:
     sent: Int64
     #: The first chunk that carries text.
     first: Int64
+    #: The event of the last token, where that is not the end of the answer; -1: ``last`` is.
+    last_token: Int64
     #: The last byte; of a failure when the client gave up.
     last: Int64
     #: ``ok``, ``timeout``, ``cut`` (the client ended before the answer), or what the error was.
@@ -71,12 +73,21 @@ class Requests:
 
 
 def ordered(
-    intended: Any, sent: Any, first: Any, last: Any, tokens: Any, deadline: Any, status: Sequence[str]
+    intended: Any,
+    sent: Any,
+    first: Any,
+    last: Any,
+    tokens: Any,
+    deadline: Any,
+    status: Sequence[str],
+    last_token: Any = None,
 ) -> dict[str, Any]:
     """The columns of ``Requests`` by name, in order of the intended time."""
     at = np.asarray(intended, np.int64)
+    last_token = np.full(len(at), -1) if last_token is None else last_token
     order = np.argsort(at, kind="stable")
-    columns = {"sent": sent, "first": first, "last": last, "tokens": tokens, "deadline": deadline}
+    columns = {"sent": sent, "first": first, "last_token": last_token, "last": last}
+    columns |= {"tokens": tokens, "deadline": deadline}
     found: dict[str, Any] = {name: np.asarray(column, np.int64)[order] for name, column in columns.items()}
     return {**found, "intended": at[order], "status": tuple(status[i] for i in order.tolist())}
 

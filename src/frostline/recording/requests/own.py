@@ -28,6 +28,8 @@ KEY = "frostline_requests"
 #: Of the demo's load client: the bound that it judges itself by, ns.
 DEMO_BOUND = 50_000_000
 _TIMES = ("sent", "first", "last")
+#: Of a stream, where it is not the end of the answer.
+_LAST_TOKEN = "last_token"
 
 
 def write_own(path: Path, header: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:
@@ -59,7 +61,7 @@ def read_own(path: Path, text: str) -> Requests:
     after = _whole(header.get("deadline"))
     bound = _whole(header.get("late_bound"))
     columns: dict[str, list[int]] = {
-        name: [] for name in ("intended", *_TIMES, "tokens", "deadline", "gap_start", "gap_stop")
+        name: [] for name in ("intended", *_TIMES, _LAST_TOKEN, "tokens", "deadline", "gap_start", "gap_stop")
     }
     status: list[str] = []
     unread = warm_up = 0
@@ -75,7 +77,7 @@ def read_own(path: Path, text: str) -> Requests:
             continue
         intended = row["intended"]
         columns["intended"].append(intended)
-        for name in _TIMES:
+        for name in (*_TIMES, _LAST_TOKEN):
             columns[name].append(_whole(row.get(name)))
         if columns["sent"][-1] < 0:
             columns["sent"][-1] = intended if loop == CLOSED else -1
@@ -122,6 +124,9 @@ def _row(line: str) -> dict[str, Any] | None:
     if intended < 0 or (row["status"] == OK and last < 0):
         return None
     if 0 <= first < intended or 0 <= last < max(first, intended):
+        return None
+    token = _whole(row.get(_LAST_TOKEN))
+    if 0 <= token < max(first, intended) or 0 <= last < token:
         return None
     gaps = row.get("gaps") or ()
     if not isinstance(gaps, (list, tuple)) or any(_whole(gap) < 0 for gap in gaps) or (gaps and first < 0):
