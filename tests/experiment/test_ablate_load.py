@@ -132,6 +132,46 @@ def test_a_run_without_an_answer_in_its_window_is_told_as_such(
     assert run.failures == (10 if "failed" in why else 0) and run.roles
 
 
+#: A load that says what it has seen once what loads the server beside it has ended, or at once.
+ASKING = """
+until [ -s "$STATE" ]; do sleep 0.02; done
+if [ -n "$ENDED" ]; then while grep -qs 'State:.[RSD]' "/proc/$(cat "$STATE")/status"; do sleep 0.02; done; fi
+echo '{"seen": 1}'
+"""
+
+
+def beside(tmp_path: Path, what: str, ended: str) -> Run:
+    port, state = free_port(), tmp_path / "state"
+    data = {
+        "server": {
+            "command": command(tmp_path, port),
+            "ready-url": f"http://127.0.0.1:{port}/health",
+            "options": ["--no-host", "--no-counters"],
+        },
+        "load": {
+            "command": f"STATE={state} ENDED={ended}\n{ASKING}",
+            "metrics": {"seen": "higher"},
+            "beside": what.replace("STATE", str(state)),
+        },
+        "run": {"warmup": 3, "window": "7s", "drain": 0, "seed": 5},
+        "arm": [{"name": "none"}, {"name": "freeze", "policy": "freeze"}],
+    }
+    plan = of(data)
+    return run_once(plan, plan.arms[0], (0, 0, 0), tmp_path / "run", lambda what: None)
+
+
+def test_what_loads_the_server_beside_is_told_of_the_run_and_ends_with_it(tmp_path: Path) -> None:
+    run = beside(tmp_path, "echo $ABLATE_WARMUP $ABLATE_WINDOW $ABLATE_SEED; echo $$ > STATE; sleep 600", "")
+    assert (run.why, run.metrics) == ("", {"seen": 1.0})
+    assert (tmp_path / "run" / "beside.log").read_text() == "3 7 5\n"
+    assert not Path(f"/proc/{(tmp_path / 'state').read_text().strip()}").exists()
+
+
+def test_a_run_that_was_not_loaded_as_the_others_does_not_count(tmp_path: Path) -> None:
+    run = beside(tmp_path, "echo no such model >&2; echo $$ > STATE; exit 3", "1")
+    assert run.why == "what loads the server beside ended with 3\n    no such model" and not run.metrics
+
+
 FLAGS = Flags(URL, None, None, URL, 20.0, (), None, None, "10s", "60s")
 SERVER = ("./my-server", "--port", "1")
 

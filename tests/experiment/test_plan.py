@@ -72,6 +72,7 @@ def change(path: str, value: object) -> dict[str, Any]:
         ("server.patience", "soon", "is no time"),
         ("load.command", "x", "not both"),
         ("load.rate", 0, "no number of requests"),
+        ("load.beside", ["a"], "is no text"),
         ("load.metrics", {"p99": "good"}, "higher or lower"),
         ("run.blocks", 2.5, "no whole number"),
         ("run.tries", 0, "no whole number"),
@@ -114,6 +115,13 @@ def test_a_file_that_is_none(tmp_path: Path) -> None:
         assert caught.value.slug == "ablate-plan" and name in caught.value.message
 
 
+def test_an_experiment_that_an_earlier_version_began_goes_on() -> None:
+    server, load = {"command": "serve", "ready-after": 1}, {"command": "ask", "metrics": {"x": "higher"}}
+    arms = [{"name": "none"}, {"name": "freeze", "policy": "freeze"}]
+    assert of({"server": server, "load": load, "arm": arms}).name == "190ac1037dcb76c8"
+
+
 def test_more_blocks_are_the_same_experiment_and_another_load_is_not() -> None:
     assert of(GOOD).name == of(change("run.blocks", 40)).name
+    assert of(GOOD).name != of(change("load.beside", "ask again")).name
     assert of(GOOD).name != of(change("load.rate", 6)).name

@@ -28,7 +28,7 @@ _KEYS = {
     "server": {
         "command", "ready-url", "ready-log", "ready-after", "patience", "stop", "env", "cpus", "options",
     },
-    "load": {"url", "rate", "options", "command", "tag", "metrics"},
+    "load": {"url", "rate", "options", "command", "tag", "metrics", "beside"},
     "run": {
         "blocks", "warmup", "window", "drain", "tries", "keep", "seed", "margin", "confirm", "pairs",
     },
@@ -68,6 +68,7 @@ class Load:
         options: further options of ``frostline load``.
         tag: of the JSON lines those count whose "tag" is this one; the last one of them.
         metrics: name -> whether higher is better; the first is what the experiment is about.
+        beside: a shell command that loads the server meanwhile and is not judged.
     """
 
     url: str = ""
@@ -76,6 +77,7 @@ class Load:
     command: str = ""
     tag: str = ""
     metrics: tuple[tuple[str, bool], ...] = ()
+    beside: str = ""
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,8 @@ class Plan:
         about = asdict(self)
         for free in ("blocks", "tries", "keep", "patience", "margin"):
             del about[free]
+        if not self.load.beside:  # newer than experiments that may go on
+            del about["load"]["beside"]
         return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -335,6 +339,9 @@ def _load(load: Mapping[str, Any]) -> Load:
     url, command = load.get("url", ""), load.get("command", "")
     if bool(url) == bool(command):
         raise wrong("[load] needs a url (for `frostline load`) or a command, and not both")
+    beside = load.get("beside", "")
+    if not isinstance(beside, str):
+        raise wrong(f"beside = {beside!r} is no text", "A shell command.")
     metrics = load.get("metrics", OWN_METRICS if url else {})
     if not isinstance(metrics, dict) or not metrics or not set(metrics.values()) <= {"higher", "lower"}:
         raise wrong(
@@ -345,9 +352,8 @@ def _load(load: Mapping[str, Any]) -> Load:
     if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not rate > 0:
         raise wrong(f"rate = {rate!r} is no number of requests a second")
     better = tuple((name, way == "higher") for name, way in metrics.items())
-    return Load(
-        str(url), float(rate), _words(load, "options"), str(command), str(load.get("tag", "")), better
-    )
+    options, tag = _words(load, "options"), str(load.get("tag", ""))
+    return Load(str(url), float(rate), options, str(command), tag, better, beside)
 
 
 def _arms(data: Mapping[str, Any]) -> tuple[tuple[Arm, ...], tuple[str, ...]]:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
-import os
 import shutil
-import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -20,19 +16,15 @@ from urllib.parse import urlsplit
 
 from frostline.errors import FrostlineError
 from frostline.experiment.ablation import machine
+from frostline.experiment.ablation.asking import FROSTLINE, Failed, ask, environment, last_lines, stop
 from frostline.experiment.ablation.measuring import measure
 from frostline.experiment.ablation.plan import Arm, Plan
 from frostline.reach.leash import leashed
 from frostline.reach.ready import Ready
 
-_FROSTLINE = (sys.executable, "-m", "frostline.commands.main")
 _POLL = 0.05
 #: How long a session's helper may take to write its last word, and a boundary to be told, s.
 _HELPER = 20.0
-#: What `frostline load` may take beyond its plan: deadlines, and its own start.
-_LOAD_GRACE = 180.0
-#: From SIGTERM to SIGKILL of a load, s.
-_LOAD_STOP = 5.0
 
 Progress = Callable[[str], None]
 
@@ -74,10 +66,6 @@ class Run:
         return not self.why
 
 
-class _Failed(Exception):
-    """The run is no run: what became of it."""
-
-
 def run_once(
     plan: Plan, arm: Arm, place: tuple[int, int, int], folder: Path, progress: Progress = print
 ) -> Run:
@@ -95,10 +83,10 @@ def run_once(
     try:
         with _server(plan, arm, folder, progress) as pid:
             progress("load")
-            window, found = _load(plan, folder)
+            window, found = ask(plan, folder)
             found["memory_mib"] = machine.memory_mib(pid)
             time.sleep(plan.drain)
-    except _Failed as error:
+    except Failed as error:
         why = str(error)
     others = busy.others()
     if not why:
@@ -129,20 +117,12 @@ def _missed(session: Path) -> int:
     return sum(bool(one.get("python") and one.get("missed")) for one in seen)
 
 
-def environment(*more: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """Ours without settings of Frostline's: an arm is what the plan says."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("FROSTLINE_")}
-    for one in more:
-        kept.update(one)
-    return kept
-
-
 @contextlib.contextmanager
 def _server(plan: Plan, arm: Arm, folder: Path, progress: Progress) -> Iterator[int]:
     """The server, ready: its pid. Ended when the block ends, whatever ended it."""
     _check_free(plan)
     policy = ("--policy", arm.given) if arm.policy else ()
-    command = [*_FROSTLINE, "run", "-o", str(folder / "rec"), *plan.options, *policy, *_ready_options(plan)]
+    command = [*FROSTLINE, "run", "-o", str(folder / "rec"), *plan.options, *policy, *_ready_options(plan)]
     log = folder / "server.log"
     progress("starting the server")
     with contextlib.ExitStack() as stack:
@@ -159,16 +139,16 @@ def _server(plan: Plan, arm: Arm, folder: Path, progress: Progress) -> Iterator[
                 )
             )
         except (OSError, subprocess.SubprocessError) as error:
-            raise _Failed(f"the server cannot be started: {error}") from error
+            raise Failed(f"the server cannot be started: {error}") from error
         try:
             _await_ready(plan, process, log, folder / "rec")
             try:
                 yield process.pid
             finally:
                 if process.poll() is not None:  # what the load makes of that is not the cause
-                    raise _Failed(f"the server ended with {process.returncode} under load{last_lines(log)}")
+                    raise Failed(f"the server ended with {process.returncode} under load{last_lines(log)}")
         finally:
-            _stop(process, plan.stop)
+            stop(process, plan.stop)
             _await_helper(folder / "rec")
 
 
@@ -179,9 +159,7 @@ def _check_free(plan: Plan) -> None:
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
         with contextlib.suppress(OSError), socket.create_connection((parts.hostname or "", port), 2.0):
-            raise _Failed(
-                f"something answers at {parts.hostname}:{port} before the server is started: end it"
-            )
+            raise Failed(f"something answers at {parts.hostname}:{port} before the server is started: end it")
 
 
 def _ready_options(plan: Plan) -> list[str]:
@@ -203,9 +181,9 @@ def _await_ready(plan: Plan, process: subprocess.Popen[bytes], log: Path, sessio
     try:
         while watch.poll() is None:
             if process.poll() is not None:
-                raise _Failed(f"the server ended with {process.returncode} before it served{last_lines(log)}")
+                raise Failed(f"the server ended with {process.returncode} before it served{last_lines(log)}")
             if time.monotonic() > until:
-                raise _Failed(f"the server was not ready in {plan.patience:g} s{last_lines(log)}")
+                raise Failed(f"the server was not ready in {plan.patience:g} s{last_lines(log)}")
             time.sleep(_POLL)
     finally:
         watch.finish(1.0)
@@ -226,17 +204,6 @@ def _notes(session: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _stop(process: subprocess.Popen[bytes], patience: float) -> None:
-    """As an operator would; then harder, and its group with it."""
-    if process.poll() is None:
-        process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(patience)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
 def _await_helper(session: Path) -> None:
     until = time.monotonic() + _HELPER
     while time.monotonic() < until:
@@ -244,118 +211,3 @@ def _await_helper(session: Path) -> None:
         if not session.exists() or (notes and all(note.get("ended") for note in notes)):
             return
         time.sleep(_POLL)
-
-
-def last_lines(log: Path) -> str:
-    """The end of what a program said, to stand behind what became of it."""
-    try:
-        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
-    except OSError:
-        return ""
-    return "".join(f"\n    {line[:300]}" for line in lines)
-
-
-def _load(plan: Plan, folder: Path) -> tuple[tuple[int, int], dict[str, Any]]:
-    """Asks the server. The window in ns of CLOCK_MONOTONIC, and what the load says of it."""
-    return _own(plan, folder) if plan.load.url else _theirs(plan, folder)
-
-
-def _call(command: list[str] | str, plan: Plan, folder: Path, more: tuple[tuple[str, str], ...] = ()) -> str:
-    log = folder / "load.log"
-    limit = plan.warmup + plan.window + max(_LOAD_GRACE, plan.patience)
-    words = ["/bin/sh", "-c", command] if isinstance(command, str) else command
-    with (
-        log.open("wb") as errors,
-        leashed(
-            words,
-            _LOAD_STOP,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            env=environment(more),
-        ) as process,
-    ):
-        try:
-            output, _ = process.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
-            raise _Failed(f"the load had not ended after {limit:.0f} s") from None
-        finally:
-            _stop(process, _LOAD_STOP)
-    text = output.decode("utf-8", "replace")
-    (folder / "load.out").write_text(text, encoding="utf-8")
-    # 1 is what `frostline load` ends with where it was late: it says so in its answer.
-    if process.returncode not in ((0,) if isinstance(command, str) else (0, 1)):
-        raise _Failed(f"the load ended with {process.returncode}{last_lines(log)}")
-    return text
-
-
-def _own(plan: Plan, folder: Path) -> tuple[tuple[int, int], dict[str, Any]]:
-    """``frostline load``: the same seed, so the same plan of requests, in every run."""
-    requests = folder / "requests.jsonl"
-    text = _call(
-        [*_FROSTLINE, "load", plan.load.url, "--rate", str(plan.load.rate), "--seconds", str(plan.window),
-         "--warmup", str(plan.warmup), "--seed", str(plan.seed), "--json", "-o", str(requests),
-         *plan.load.options],
-        plan, folder,
-    )  # fmt: skip
-    try:
-        (rung,) = json.loads(text)["rungs"]
-        with requests.open(encoding="utf-8") as file:
-            started = int(json.loads(file.readline())["started"])
-    except (ValueError, KeyError, OSError) as error:
-        raise _Failed(
-            f"the load said nothing that can be read ({error}){last_lines(folder / 'load.log')}"
-        ) from error
-    told = {"p99": rung["response"].get("p99"), "p50": rung["response"].get("p50")}
-    told |= {"achieved": rung["achieved"], "ttft_p99": rung["ttft"].get("p99")}
-    told |= {"tpot_p50": rung["tpot"].get("p50")}
-    begun = started + int(plan.warmup * 1e9)
-    metrics = {name: told.get(name) for name, _ in plan.load.metrics}
-    failures = sum(rung["failures"].values())
-    found: dict[str, Any] = {"failures": failures, "requests": rung["requests"], "window_s": plan.window}
-    if rung["requests"] and failures == rung["requests"]:
-        found["why"] = "every request failed"
-    elif not rung["answered"]:
-        found["why"] = "no answer came within the window: it is shorter than an answer takes"
-    else:
-        found |= _checked(metrics, optional=len(plan.load.metrics) > 1)
-        if not rung["valid"]:
-            found["why"] = f"the client was the bottleneck: p99 of sending late is {rung['late']:.1f} ms"
-    return (begun, begun + int(plan.window * 1e9)), found
-
-
-def _theirs(plan: Plan, folder: Path) -> tuple[tuple[int, int], dict[str, Any]]:
-    """A shell command: the last JSON object of its output (with the tag, if one is asked for) counts."""
-    told = (("ABLATE_WARMUP", f"{plan.warmup:g}"), ("ABLATE_WINDOW", f"{plan.window:g}"))
-    begun = time.time()
-    text = _call(plan.load.command, plan, folder, (*told, ("ABLATE_SEED", str(plan.seed))))
-    ended = time.time()
-    last: dict[str, Any] | None = None
-    for line in text.splitlines():
-        with contextlib.suppress(ValueError):
-            value = json.loads(line)
-            if isinstance(value, dict) and (not plan.load.tag or value.get("tag") == plan.load.tag):
-                last = value
-    if last is None:
-        tag = f' with "tag": "{plan.load.tag}"' if plan.load.tag else ""
-        raise _Failed(f"the load printed no JSON object{tag}{last_lines(folder / 'load.out')}")
-    try:
-        window = [float(last.get(name, other)) for name, other in (("t0", begun), ("t1", ended))]
-    except (TypeError, ValueError) as error:
-        raise _Failed(f"t0 and t1 of the load are no times: {error}") from error
-    offset = time.monotonic_ns() - time.time_ns()
-    first, second = (int(at * 1e9) + offset for at in window)
-    found = _checked({name: last.get(name) for name, _ in plan.load.metrics}, optional=False)
-    return (first, second), found | {"window_s": round(window[1] - window[0], 3)}
-
-
-def _checked(metrics: dict[str, Any], optional: bool) -> dict[str, Any]:
-    """Metrics that are there and positive; of `frostline load` a stream's may be missing."""
-    good: dict[str, float] = {}
-    for number, (name, value) in enumerate(metrics.items()):
-        if value is None and optional and number:
-            continue
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
-            raise _Failed(f"the load says {name} = {value!r}: a metric is a positive number")
-        good[name] = float(value)
-    return {"metrics": good}

@@ -1,0 +1,202 @@
+"""The load of one run: ``frostline load``, or a shell command; and what loads the server beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from frostline.experiment.ablation.plan import Plan
+from frostline.reach.leash import leashed
+
+FROSTLINE = (sys.executable, "-m", "frostline.commands.main")
+#: What `frostline load` may take beyond its plan: deadlines, and its own start.
+_LOAD_GRACE = 180.0
+#: From SIGTERM to SIGKILL of a load, s.
+_LOAD_STOP = 5.0
+
+
+class Failed(Exception):
+    """The run is no run: what became of it."""
+
+
+def environment(*more: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """Ours without settings of Frostline's: an arm is what the plan says."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("FROSTLINE_")}
+    for one in more:
+        kept.update(one)
+    return kept
+
+
+def stop(process: subprocess.Popen[bytes], patience: float) -> None:
+    """As an operator would; then harder, and its group with it."""
+    if process.poll() is None:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(patience)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def last_lines(log: Path) -> str:
+    """The end of what a program said, to stand behind what became of it."""
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
+    except OSError:
+        return ""
+    return "".join(f"\n    {line[:300]}" for line in lines)
+
+
+def ask(plan: Plan, folder: Path) -> tuple[tuple[int, int], dict[str, Any]]:
+    """Asks the server. The window in ns of CLOCK_MONOTONIC, and what the load says of it."""
+    with _beside(plan, folder):
+        return _own(plan, folder) if plan.load.url else _theirs(plan, folder)
+
+
+@contextlib.contextmanager
+def _beside(plan: Plan, folder: Path) -> Iterator[None]:
+    """What loads the server and is not judged, until what is judged has ended.
+
+    Raises:
+        Failed: it ended before that, and not well: the load was another one than in the other runs.
+    """
+    if not plan.load.beside:
+        yield
+        return
+    log = folder / "beside.log"
+    with (
+        log.open("wb") as output,
+        leashed(
+            ["/bin/sh", "-c", plan.load.beside],
+            _LOAD_STOP,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment(_told(plan)),
+        ) as process,
+    ):
+        try:
+            yield
+            if process.poll():
+                raise Failed(f"what loads the server beside ended with {process.returncode}{last_lines(log)}")
+        finally:
+            stop(process, _LOAD_STOP)
+
+
+def _told(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """What a shell command of the plan's is told by its environment, in seconds; and ``frostline`` is found."""
+    return (
+        ("PATH", f"{os.environ.get('PATH', os.defpath)}:{Path(sys.executable).parent}"),
+        ("ABLATE_WARMUP", f"{plan.warmup:g}"),
+        ("ABLATE_WINDOW", f"{plan.window:g}"),
+        ("ABLATE_SEED", str(plan.seed)),
+    )
+
+
+def _call(command: list[str] | str, plan: Plan, folder: Path, more: tuple[tuple[str, str], ...] = ()) -> str:
+    log = folder / "load.log"
+    limit = plan.warmup + plan.window + max(_LOAD_GRACE, plan.patience)
+    words = ["/bin/sh", "-c", command] if isinstance(command, str) else command
+    with (
+        log.open("wb") as errors,
+        leashed(
+            words,
+            _LOAD_STOP,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=environment(more),
+        ) as process,
+    ):
+        try:
+            output, _ = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            raise Failed(f"the load had not ended after {limit:.0f} s") from None
+        finally:
+            stop(process, _LOAD_STOP)
+    text = output.decode("utf-8", "replace")
+    (folder / "load.out").write_text(text, encoding="utf-8")
+    # 1 is what `frostline load` ends with where it was late: it says so in its answer.
+    if process.returncode not in ((0,) if isinstance(command, str) else (0, 1)):
+        raise Failed(f"the load ended with {process.returncode}{last_lines(log)}")
+    return text
+
+
+def _own(plan: Plan, folder: Path) -> tuple[tuple[int, int], dict[str, Any]]:
+    """``frostline load``: the same seed, so the same plan of requests, in every run."""
+    requests = folder / "requests.jsonl"
+    text = _call(
+        [*FROSTLINE, "load", plan.load.url, "--rate", str(plan.load.rate), "--seconds", str(plan.window),
+         "--warmup", str(plan.warmup), "--seed", str(plan.seed), "--json", "-o", str(requests),
+         *plan.load.options],
+        plan, folder,
+    )  # fmt: skip
+    try:
+        (rung,) = json.loads(text)["rungs"]
+        with requests.open(encoding="utf-8") as file:
+            started = int(json.loads(file.readline())["started"])
+    except (ValueError, KeyError, OSError) as error:
+        raise Failed(
+            f"the load said nothing that can be read ({error}){last_lines(folder / 'load.log')}"
+        ) from error
+    told = {"p99": rung["response"].get("p99"), "p50": rung["response"].get("p50")}
+    told |= {"achieved": rung["achieved"], "ttft_p99": rung["ttft"].get("p99")}
+    told |= {"tpot_p50": rung["tpot"].get("p50")}
+    begun = started + int(plan.warmup * 1e9)
+    metrics = {name: told.get(name) for name, _ in plan.load.metrics}
+    failures = sum(rung["failures"].values())
+    found: dict[str, Any] = {"failures": failures, "requests": rung["requests"], "window_s": plan.window}
+    if rung["requests"] and failures == rung["requests"]:
+        found["why"] = "every request failed"
+    elif not rung["answered"]:
+        found["why"] = "no answer came within the window: it is shorter than an answer takes"
+    else:
+        found |= _checked(metrics, optional=len(plan.load.metrics) > 1)
+        if not rung["valid"]:
+            found["why"] = f"the client was the bottleneck: p99 of sending late is {rung['late']:.1f} ms"
+    return (begun, begun + int(plan.window * 1e9)), found
+
+
+def _theirs(plan: Plan, folder: Path) -> tuple[tuple[int, int], dict[str, Any]]:
+    """A shell command: the last JSON object of its output (with the tag, if one is asked for) counts."""
+    begun = time.time()
+    text = _call(plan.load.command, plan, folder, _told(plan))
+    ended = time.time()
+    last: dict[str, Any] | None = None
+    for line in text.splitlines():
+        with contextlib.suppress(ValueError):
+            value = json.loads(line)
+            if isinstance(value, dict) and (not plan.load.tag or value.get("tag") == plan.load.tag):
+                last = value
+    if last is None:
+        tag = f' with "tag": "{plan.load.tag}"' if plan.load.tag else ""
+        raise Failed(f"the load printed no JSON object{tag}{last_lines(folder / 'load.out')}")
+    try:
+        window = [float(last.get(name, other)) for name, other in (("t0", begun), ("t1", ended))]
+    except (TypeError, ValueError) as error:
+        raise Failed(f"t0 and t1 of the load are no times: {error}") from error
+    offset = time.monotonic_ns() - time.time_ns()
+    first, second = (int(at * 1e9) + offset for at in window)
+    found = _checked({name: last.get(name) for name, _ in plan.load.metrics}, optional=False)
+    return (first, second), found | {"window_s": round(window[1] - window[0], 3)}
+
+
+def _checked(metrics: dict[str, Any], optional: bool) -> dict[str, Any]:
+    """Metrics that are there and positive; of `frostline load` a stream's may be missing."""
+    good: dict[str, float] = {}
+    for number, (name, value) in enumerate(metrics.items()):
+        if value is None and optional and number:
+            continue
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+            raise Failed(f"the load says {name} = {value!r}: a metric is a positive number")
+        good[name] = float(value)
+    return {"metrics": good}
