@@ -93,7 +93,7 @@ def _beside(plan: Plan, folder: Path) -> Iterator[None]:
 
 
 def _told(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """What a shell command of the plan's is told by its environment, in seconds; and ``frostline`` is found."""
+    """What a shell command of the plan's is told by its environment, seconds; and it finds ``frostline``."""
     return (
         ("PATH", f"{os.environ.get('PATH', os.defpath)}:{Path(sys.executable).parent}"),
         ("ABLATE_WARMUP", f"{plan.warmup:g}"),
