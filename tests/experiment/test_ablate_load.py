@@ -7,16 +7,16 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from frostline.commands._experiment import Flags, arm_of, plan_of
-from frostline.experiment.ablation.doing import RESULTS, SCREEN, VERSION, chosen
+from frostline.experiment.ablation.doing import RESULTS, VERSION, chosen
 from frostline.experiment.ablation.plan import CONTROL, Arm, Plan, of, read
-from frostline.experiment.ablation.running import Run, run_once
+from frostline.experiment.ablation.running import SCREEN, Run, run_once
 from frostline.experiment.load.plan import ladder
 from frostline.experiment.statistics import order
 from tests.experiment.test_ablate import HERE, free_port, results
@@ -170,6 +170,14 @@ def test_what_loads_the_server_beside_is_told_of_the_run_and_ends_with_it(tmp_pa
 def test_a_run_that_was_not_loaded_as_the_others_does_not_count(tmp_path: Path) -> None:
     run = beside(tmp_path, "echo no such model >&2; echo $$ > STATE; exit 3", "1")
     assert run.why == "what loads the server beside ended with 3\n    no such model" and not run.metrics
+
+
+def test_the_screening_counts_passes_so_that_a_late_client_is_no_matter(tmp_path: Path) -> None:
+    plan = plan_with(tmp_path, {}, "0.3s")
+    plan = replace(plan, load=replace(plan.load, rate=8_000.0))  # more than a client can send
+    for block, why in ((0, "the client was the bottleneck"), (SCREEN, "")):
+        run = run_once(plan, plan.arms[0], (block, 0, 0), tmp_path / "run", lambda what: None)
+        assert run.why[: len(why) or None] == why and run.requests == 2_400 and run.metrics
 
 
 FLAGS = Flags(URL, None, None, URL, 20.0, (), None, None, "10s", "60s")

@@ -11,10 +11,10 @@ import pytest
 from frostline.commands._forest import page
 from frostline.commands._outcome import after
 from frostline.commands.try_policy import decide
-from frostline.experiment.ablation.doing import SCREEN, Done, chosen
+from frostline.experiment.ablation.doing import Done, chosen
 from frostline.experiment.ablation.judging import Outcome, judge
 from frostline.experiment.ablation.plan import Plan, of
-from frostline.experiment.ablation.running import Run
+from frostline.experiment.ablation.running import SCREEN, Run
 from frostline.experiment.statistics import IMPROVED, INCONCLUSIVE, NO_EFFECT, REGRESSED, order
 from frostline.report import plain
 from tests.experiment.test_plan import GOOD

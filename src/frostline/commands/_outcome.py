@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from frostline.experiment.ablation.doing import SCREEN, estimate
+from frostline.experiment.ablation.doing import estimate
 from frostline.experiment.ablation.judging import Judged, Mechanism, Outcome
 from frostline.experiment.ablation.plan import Plan
-from frostline.experiment.ablation.running import Run
+from frostline.experiment.ablation.running import SCREEN, Run
 from frostline.experiment.statistics import (
     IMPROVED,
     INCONCLUSIVE,

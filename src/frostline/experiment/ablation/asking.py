@@ -162,7 +162,7 @@ def _own(plan: Plan, folder: Path) -> tuple[tuple[int, int], dict[str, Any]]:
     else:
         found |= _checked(metrics, optional=len(plan.load.metrics) > 1)
         if not rung["valid"]:
-            found["why"] = f"the client was the bottleneck: p99 of sending late is {rung['late']:.1f} ms"
+            found["late"] = f"the client was the bottleneck: p99 of sending late is {rung['late']:.1f} ms"
     return (begun, begun + int(plan.window * 1e9)), found
 
 

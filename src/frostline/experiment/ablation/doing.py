@@ -15,13 +15,12 @@ from typing import Any
 from frostline.errors import FrostlineError
 from frostline.experiment.ablation import machine
 from frostline.experiment.ablation.plan import Arm, Plan
-from frostline.experiment.ablation.running import Run, run_once
+from frostline.experiment.ablation.running import SCREEN, Run, run_once
 from frostline.experiment.statistics import order
 from frostline.format import redact
 
 RESULTS = "results.jsonl"
 VERSION = 1
-SCREEN = -1
 #: An arm that removes less than this share of what the control walks has nothing for the clock to confirm.
 LITTLE = 0.05
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from frostline.experiment.ablation.doing import SCREEN, Done
+from frostline.experiment.ablation.doing import Done
 from frostline.experiment.ablation.plan import Arm, Plan
-from frostline.experiment.ablation.running import Run
+from frostline.experiment.ablation.running import SCREEN, Run
 from frostline.experiment.statistics import (
     IMPROVED,
     INCONCLUSIVE,

@@ -22,6 +22,8 @@ from frostline.experiment.ablation.plan import Arm, Plan
 from frostline.reach.leash import leashed
 from frostline.reach.ready import Ready
 
+#: The number of the block that the runs of the screening are in.
+SCREEN = -1
 _POLL = 0.05
 #: How long a session's helper may take to write its last word, and a boundary to be told, s.
 _HELPER = 20.0
@@ -95,8 +97,11 @@ def run_once(
             found |= _recorded(folder / "rec", window)
         except FrostlineError as error:
             why = f"the recording cannot be read: {error.message}"
-    why = why or found.pop("why", "")
-    found.pop("why", None)
+    # The screening judges counts: that the client was late is no matter there, and a start may take minutes.
+    late = found.pop("late", "") if block != SCREEN else ""
+    why = why or found.pop("why", "") or late
+    for other in ("why", "late"):
+        found.pop(other, None)
     if not plan.keep:
         shutil.rmtree(folder / "rec", ignore_errors=True)
     took = round(time.monotonic() - begun, 2)
