@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from frostline.heap.cycles import as_plain, cycles_of
+from frostline.heap.cycles import BUDGET, as_plain, cycles_of
 from frostline.heap.saved import let_go, saved_pass
 from frostline.pytest_plugin import ourselves
 
@@ -24,10 +24,12 @@ class Cycles:
         self._config = config
         self._worker = hasattr(config, "workerinput")
         self._each = config.getoption("--frostline-cycles") == "test"
-        #: path -> [count, objects, bytes, pattern, remedy, {test or module: count}]
+        #: path -> [count, objects, bytes, pattern, remedy, {test or module: count}, one, left]; the last two
+        #: (``heap.cycles.Kind``) are of the look that left most.
         self._kinds: dict[str, list[Any]] = {}
-        #: Looks, objects found by them, seconds they took, kinds or components that they did not get to.
-        self._looks, self._found, self._took, self._others = 0, 0, 0.0, 0
+        #: Looks, objects found by them, seconds they took, kinds or components that they did not get to, and
+        #: how many of them ended because the time was up.
+        self._looks, self._found, self._took, self._others, self._cut = 0, 0, 0.0, 0, 0
         #: Objects that passes freed which nobody looked at.
         self._unseen = 0
         self._freed = 0
@@ -59,15 +61,24 @@ class Cycles:
         self._looks += 1
         self._found += cast("int", told["found"])
         self._others += cast("int", told["others"])
+        self._cut += bool(told["cut"])
         for kind in cast("list[dict[str, Any]]", told["kinds"]):
             size = (kind["count"], kind["objects"] + kind["hanging"], kind["bytes"])
-            self._add(kind["path"], size, kind["pattern"], kind["remedy"], {where: kind["count"]})
+            words = (kind["pattern"], kind["remedy"])
+            self._add(kind["path"], size, words, {where: kind["count"]}, (kind["one"], kind["left"]))
         self._took += time.monotonic() - begun
 
     def _add(
-        self, path: str, size: tuple[int, int, int], pattern: str, remedy: str, where: dict[str, int]
+        self,
+        path: str,
+        size: tuple[int, int, int],
+        words: tuple[str, str],
+        where: dict[str, int],
+        tangle: tuple[int, int],
     ) -> None:
-        seen = self._kinds.setdefault(path, [0, 0, 0, pattern, remedy, {}])
+        seen = self._kinds.setdefault(path, [0, 0, 0, *words, {}, *tangle])
+        if tangle[1] > seen[7]:
+            seen[6:] = tangle
         for place, more in enumerate(size):
             seen[place] += more
         for name, count in where.items():
@@ -76,18 +87,19 @@ class Cycles:
     def pytest_sessionfinish(self) -> None:
         if self._worker:
             output = self._config.workeroutput  # type: ignore[attr-defined]
-            numbers = [self._looks, self._found, self._took, self._others, self._unseen]
+            numbers = [self._looks, self._found, self._took, self._others, self._unseen, self._cut]
             output["frostline-cycles"] = {"kinds": self._kinds, "numbers": numbers}
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         sent = getattr(node, "workeroutput", {}).get("frostline-cycles")
         if sent:
-            looks, found, took, others, unseen = sent["numbers"]
+            looks, found, took, others, unseen, cut = sent["numbers"]
             self._looks, self._found, self._took = self._looks + looks, self._found + found, self._took + took
             self._others, self._unseen = self._others + others, self._unseen + unseen
-            for path, (count, objects, size, pattern, remedy, where) in sent["kinds"].items():
-                self._add(path, (count, objects, size), pattern, remedy, where)
+            self._cut += cut
+            for path, (count, objects, size, pattern, remedy, where, *tangle) in sent["kinds"].items():
+                self._add(path, (count, objects, size), (pattern, remedy), where, (tangle[0], tangle[1]))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if self._worker or not self._looks:
@@ -101,16 +113,23 @@ class Cycles:
         )
         if self._others:
             out.write_line(f"{self._others:,} cycles of further kinds were counted and not looked at")
+        if self._cut:
+            out.write_line(f"the time was up ({BUDGET:g} s) in {self._cut:,} looks: they tell a part")
         most = sorted(self._kinds.items(), key=lambda pair: (-pair[1][1], -pair[1][0], pair[0]))
-        for path, (count, objects, size, pattern, remedy, where) in most[:SHOWN]:
+        for path, (count, objects, size, pattern, remedy, where, one, left) in most[:SHOWN]:
             out.write_line(f"{count:10,} x  {path}")
             first = max(where, key=lambda name: where[name])
             out.write_line(
-                f"{'':14}{objects:,} objects, {size / 1024:,.1f} KiB (containers alone); in {len(where):,} "
-                f"{unit}s, most in {first} ({where[first]:,})"
+                f"{'':14}{objects:,} objects, {size / 1024:,.1f} KiB (containers alone); became garbage in "
+                f"{len(where):,} {unit}s, most in {first} ({where[first]:,})"
             )
             if pattern:
                 out.write_line(f"{'':14}{pattern}: {remedy}")
+            if left > 0:
+                out.write_line(
+                    f"{'':14}one cycle of several: in the one looked at, {left:,} of {one:,} objects stay on "
+                    "others when it is cut"
+                )
         if len(most) > SHOWN:
             out.write_line(f"{'':14}and {len(most) - SHOWN:,} kinds of fewer objects")
 

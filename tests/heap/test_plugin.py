@@ -145,6 +145,37 @@ def test_the_summary_names_the_callers(tmp_path: Path, workers: tuple[str, ...])
     assert "test_suite.py:" in callers and "pytest_plugin.py" not in callers
 
 
+OWN_NAME = """
+import gc
+collect = gc.collect   # taken before the plugin wraps it, as SQLAlchemy's tests do
+
+def test_calls():
+    gc.set_threshold(100_000)   # so that no automatic pass is due
+    collect()
+    collect()
+    gc.collect()
+
+def test_automatic():
+    gc.set_threshold(10)
+    kept = [[] for _ in range(1000)]
+"""
+
+
+def test_a_call_by_another_name_is_counted(tmp_path: Path) -> None:
+    """Each with its own line, those that did not come by ``gc.collect`` too; automatic passes are none."""
+    (tmp_path / "test_own_name.py").write_text(OWN_NAME)
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--frostline"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "gc.collect() is called 3 times, in 1 tests:" in ran.stdout, ran.stdout + ran.stderr
+    assert [f"test_own_name.py:{line}" in ran.stdout for line in (7, 8, 9, 13)] == [True, True, True, False]
+
+
 TICKETS = """
 class Ticket:
     def __init__(self):
@@ -208,9 +239,13 @@ def test_the_cycles_of_a_suite_are_named(tmp_path: Path, each: str, workers: tup
     kinds = [line for line in text.splitlines() if "Ticket -> __dict__" in line]
     # What a test collects itself nobody sees: of that only the number is known.
     count, most, hidden = (
-        ("21", "in 5 tests, most in test_two.py::test_five (6)", "; 4 more by passes in between")
+        (
+            "21",
+            "became garbage in 5 tests, most in test_two.py::test_five (6)",
+            "; 4 more by passes in between",
+        )
         if each == "test"
-        else ("13", "in 1 modules, most in test_two.py (13)", "; 12 more by passes in between")
+        else ("13", "became garbage in 1 modules, most in test_two.py (13)", "; 12 more by passes in between")
     )
     assert len(kinds) == 1 and kinds[0].split()[0] == count, text
     assert hidden in text, text

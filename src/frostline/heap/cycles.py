@@ -9,7 +9,7 @@ import _tracemalloc
 import sys
 import time
 
-from frostline.heap import edges, patterns
+from frostline.heap import edges, patterns, tangle
 from frostline.heap.graph import STRIDE, Components, Index, components, hanging, shortest_cycle, successors
 from frostline.heap.saved import Saved
 from frostline.probe.kinds import FunctionType, MethodType, mro
@@ -39,6 +39,8 @@ class Kind:
         objects: tracked objects in them; ``hanging`` those that only they kept.
         size: bytes of both, without what is not tracked (strings, numbers).
         largest: objects in the largest component.
+        one: objects in the component that the path is of; ``left`` of them are on other cycles still, with
+            this one cut (``heap.tangle``), -1 where that was not looked at.
         pattern, remedy: what it is known as, and what ends it; empty where it is none that we know.
         weak: weak references to them that there were before the pass, which has cleared them.
         finalized: their own finalizers cut them, so that sizes are not known (``heap.finalized``).
@@ -50,8 +52,10 @@ class Kind:
         "finalized",
         "hanging",
         "largest",
+        "left",
         "nodes",
         "objects",
+        "one",
         "path",
         "pattern",
         "remedy",
@@ -69,6 +73,8 @@ class Kind:
         self.size = 0
         self.weak = 0
         self.largest = 0
+        self.one = 0
+        self.left = -1
         self.pattern = ""
         self.remedy = ""
         self.site = ""
@@ -186,18 +192,23 @@ def _add(
     late: "Callable[[], bool]",
 ) -> None:
     objects, weak = saved.objects, saved.suspects.weak
-    nodes, cycle = _described(objects, index, found[numbers[0]], late)
+    # Naming makes objects a __dict__ (3.11, 3.12), behind which nothing is seen: what is counted comes first.
+    first = found[numbers[0]]
+    links, more = tangle.Links(objects, index, first), hanging(objects, index, first, taken)
+    nodes, cycle = _described(objects, index, first, late)
     kind = merged.get(nodes)
     if kind is None:
         kind = merged[nodes] = Kind()
         _name(kind, nodes, patterns.of([objects[i] for i in cycle], nodes))
         kind.site = _site(objects, cycle)
+        kind.one, kind.left = len(first), tangle.left(objects, links, cycle, late)
     for place, members in enumerate(map(found.__getitem__, numbers)):
         if not place & STRIDE and place and late():
             kind.count += len(numbers) - place
             kind.objects += sum(map(found.size, numbers[place:]))
             break
-        more = hanging(objects, index, members, taken)
+        if place:
+            more = hanging(objects, index, members, taken)
         kind.count += 1
         kind.objects += len(members)
         kind.hanging += len(more)
@@ -360,6 +371,8 @@ def as_plain(told: Cycles) -> "dict[str, object]":
                 "hanging": kind.hanging,
                 "bytes": kind.size,
                 "largest": kind.largest,
+                "one": kind.one,
+                "left": kind.left,
                 "weak": kind.weak,
                 "pattern": kind.pattern,
                 "remedy": kind.remedy,

@@ -99,16 +99,23 @@ class Components:
         self._ends[self.count] = at + end - begin
 
 
-def components(objects: "Sequence[object]", index: Index, late: "Callable[[], bool]" = never) -> Components:
+def components(
+    objects: "Sequence[object]",
+    index: Index,
+    late: "Callable[[], bool]" = never,
+    follow: "Callable[[object, Index], list[int]] | None" = None,
+) -> Components:
     """The components of two and more objects, or of one that refers to itself.
 
     Args:
         objects: what to look at; each refers to whatever it does, but only edges among them count.
         index: of the same objects.
         late: asked now and then; once it says so, what has been found by then is all.
+        follow: what an object refers to, if not ``successors`` is to say so.
 
     Tarjan (1972), without recursion: a chain of garbage may be as long as memory.
     """
+    follow = follow or successors
     count = len(objects)
     order = numbers(count, "I")  # 0: not seen; else 1 + when it was entered
     low = numbers(count, "I")
@@ -132,7 +139,7 @@ def components(objects: "Sequence[object]", index: Index, late: "Callable[[], bo
                 stack[height] = entering
                 height += 1
                 path.append(entering)
-                ahead.append(successors(objects[entering], index))
+                ahead.append(follow(objects[entering], index))
                 entering = -1
             here, rest = path[-1], ahead[-1]
             while rest:
@@ -155,7 +162,7 @@ def components(objects: "Sequence[object]", index: Index, late: "Callable[[], bo
                     done[stack[height]] = 1
                     if stack[height] == here:
                         break
-                if top - height > 1 or here in successors(objects[here], index):
+                if top - height > 1 or here in follow(objects[here], index):
                     found._add(stack, height, top)
             if not path:
                 break

@@ -56,6 +56,9 @@ def cycles(found: Iterable[tuple[str, Found]]) -> Iterator[Block]:
                 yield Line(f"{kind['weak']:,} weak references to them were cleared", indent=6)
             if kind["pattern"]:
                 yield Line(f"{kind['pattern']}: {kind['remedy']}", indent=6)
+            if kind.get("left", 0) > 0:
+                stay = f"{kind['left']:,} of {kind['one']:,} objects stay on others when it is cut"
+                yield Line(f"one cycle of several: in the one looked at, {stay}", indent=6)
             if kind["site"]:
                 yield Line(f"allocated at {short_paths(kind['site'])}", indent=6)
         rest = len(one["kinds"]) - SHOWN_KINDS
