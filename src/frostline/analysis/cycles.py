@@ -31,6 +31,9 @@ class Cycle:
     hanging: int = 0
     size: int = 0
     largest: int = 0
+    #: Of the look that left most.
+    one: int = 0
+    left: int = -1
     weak: int = 0
     #: Looks that found any, and those of them at exits.
     looks: int = 0
@@ -46,6 +49,8 @@ class Cycle:
         self.hanging += kind.hanging
         self.size += kind.size
         self.largest = max(self.largest, kind.largest)
+        if kind.left > self.left:
+            self.one, self.left = kind.one, kind.left
         self.weak += kind.weak
         self.looks += 1
         self.exits += at_exit

@@ -26,6 +26,9 @@ class FoundKind:
     hanging: int
     size: int
     largest: int
+    #: Objects in the one that the path is of, and of these those on cycles still when it is cut; -1 unknown.
+    one: int
+    left: int
     #: Weak references to them before a pass of ours; 0 for one of the program's own.
     weak: int
     pattern: str
@@ -145,6 +148,8 @@ def look_of(value: dict[str, Any]) -> Look:
             hanging=int(kind["hanging"]),
             size=int(kind["bytes"]),
             largest=int(kind["largest"]),
+            one=int(kind.get("one", 0)),
+            left=int(kind.get("left", -1)),
             weak=int(kind.get("weak", 0)),
             pattern=str(kind["pattern"]),
             remedy=str(kind["remedy"]),

@@ -10,7 +10,7 @@ from frostline.analysis.cycles import Cycle, CycleReport, Looked
 from frostline.format import cycles as layout
 from frostline.recording.cycles import ASKED
 from frostline.report.blocks import Block, Line
-from frostline.report.heap import SHOWN_KINDS, size
+from frostline.report.heap import SHOWN_KINDS, size, tangled
 from frostline.report.words import short_paths
 
 SCHEMA = 1
@@ -106,6 +106,8 @@ def _cycle(one: Cycle, looked: Looked, several: bool) -> Iterator[Line]:
         yield Line(f"made by {_first(one.processes)}", indent=6)
     if one.pattern:
         yield Line(f"{one.pattern}: {one.remedy}", indent=6)
+    if one.left > 0:
+        yield Line(tangled(one.one, one.left), indent=6)
     for site in sorted(one.sites, key=lambda site: -one.sites[site])[:_NAMED]:
         yield Line(f"allocated at {short_paths(site)}", indent=6)
 

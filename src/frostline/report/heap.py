@@ -57,8 +57,7 @@ def cycles(found: Iterable[tuple[str, Found]]) -> Iterator[Block]:
             if kind["pattern"]:
                 yield Line(f"{kind['pattern']}: {kind['remedy']}", indent=6)
             if kind.get("left", 0) > 0:
-                stay = f"{kind['left']:,} of {kind['one']:,} objects stay on others when it is cut"
-                yield Line(f"one cycle of several: in the one looked at, {stay}", indent=6)
+                yield Line(tangled(kind["one"], kind["left"]), indent=6)
             if kind["site"]:
                 yield Line(f"allocated at {short_paths(kind['site'])}", indent=6)
         rest = len(one["kinds"]) - SHOWN_KINDS
@@ -79,6 +78,12 @@ def cycles(found: Iterable[tuple[str, Found]]) -> Iterator[Block]:
         stopped = one["pause"] + one["took"] + one["freed_in"]
         words = "the pass, the look, and the pass that freed them"
         yield _stopped(one, stopped, f": {words}")
+
+
+def tangled(objects: int, left: int) -> str:
+    """That ending the cycle shown does not end the others through the same objects."""
+    stay = f"{left:,} of {objects:,} objects stay on others when it is cut"
+    return f"one cycle of several: in the one looked at, {stay}"
 
 
 def census(found: Iterable[tuple[str, Found, Found | None]]) -> Iterator[Block]:
