@@ -172,7 +172,10 @@ def _local(frame: "FrameType", held: object) -> str:
 def _of_class(holder: type, held: object) -> str:
     if mro(holder) is held:
         return ".__mro__"
-    for name, value in list(type.__dict__["__dict__"].__get__(holder).items()):
+    names = type.__dict__["__dict__"].__get__(holder)
+    if any(one is held for one in gc.get_referents(names)):
+        return ".__dict__"
+    for name, value in list(names.items()):
         if value is held:
             return f".{name}"
     return _getter(holder, held)
@@ -234,16 +237,9 @@ CONTEXT_VARIABLE = ("_contextvars.ContextVar", "ContextVar")
 PLUMBING = ("functools", "_asyncio", "weakref", "types")
 #: Heap types that are written in C all the same.
 _C_MODULES = (
-    "functools",
-    "_asyncio",
-    "_ctypes",
-    "_functools",
-    "_weakref",
-    "weakref",
-    "_thread",
-    "itertools",
+    "functools", "_asyncio", "_ctypes", "_functools", "_weakref", "weakref", "_thread", "itertools",
     "collections",
-)
+)  # fmt: skip
 
 
 def contents(cell: "CellType") -> object:

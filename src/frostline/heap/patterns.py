@@ -30,6 +30,13 @@ def of(cycle: "Sequence[object]", nodes: "Sequence[str]") -> "tuple[str, str]":
             f"an exception kept by {held} of a frame in its own traceback",
             f"set {variable or 'it'} to None in a finally, or keep the text and not the exception",
         )
+    if any(name.startswith("unittest.mock.") for name in names) or any(
+        "class unittest.mock." in text for text in nodes
+    ):
+        return (
+            "a mock: it holds the mocks made of it and they hold it, and each has a class of its own",
+            "nothing in the program that is tested; where a suite makes many, a small class in their place",
+        )
     methods = [one for one in cycle if type(one) is MethodType]
     if methods and any(name.endswith(".CFunctionType") for name in names):
         return (

@@ -54,10 +54,10 @@ def left(objects: "list[object]", links: Links, cycle: "list[int]", late: "Calla
         late: asked now and then; once it says so, the answer is -1.
 
     Returns:
-        -1 where it was not looked at.
+        -1 where it was not looked at: neither is a cycle through a class, which is always on others too.
     """
     places, ends = links.places, links.ends
-    if not cycle or not places or late():
+    if not cycle or not places or late() or any(issubclass(type(objects[i]), type) for i in cycle):
         return -1
     cut = {}
     for here, to in zip(cycle, cycle[1:] + cycle[:1], strict=True):
