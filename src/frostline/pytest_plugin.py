@@ -68,6 +68,11 @@ def ourselves() -> Iterator[None]:
         _own -= 1
 
 
+def by_us() -> bool:
+    """Whether what is collected now is collected by the plugin."""
+    return _own > 0
+
+
 @contextlib.contextmanager
 def _no_cycles(allow: tuple[str, ...] = ()) -> Iterator[None]:
     """Fails the test if the block leaves cyclic garbage; ``allow``: texts of cycles that may be there."""

@@ -73,9 +73,11 @@ def _collections() -> int:
 
 
 def real(name: str) -> "Callable[..., object]":
-    """The interpreter's own function, not the recorder's stand-in for it."""
+    """The interpreter's own function, not a stand-in of ours: the recorder's, or those of the pytest plugin."""
     function = getattr(gc, name)
-    return getattr(function, "__wrapped__", function)  # type: ignore[no-any-return]
+    while (behind := getattr(function, "__wrapped__", None)) is not None:
+        function = behind
+    return function  # type: ignore[no-any-return]
 
 
 def mark(kind: int, flags: int, count: int, begun: int, open_requests: int = 0) -> None:
