@@ -16,6 +16,13 @@ from tests.typed import wrong
 
 ROOT = Path(__file__).resolve().parents[2]
 PLANS = sorted((ROOT / "examples").glob("*.toml"))
+DYNAMO = ROOT / "examples" / "dynamo.sh"
+#: In Dynamo's place: says who it is, and waits for its end.
+COMPONENT = """#!/bin/bash
+echo "$$" >> "$PIDS"
+exec sleep 600
+"""
+KNOWN = '#!/bin/bash\necho \'{"data": [{"id": "model"}]}\'\n'
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
@@ -31,7 +38,7 @@ def test_a_plan_can_be_made_as_it_stands(tmp_path: Path, path: Path) -> None:
             assert (ROOT / folder).is_dir()
 
 
-@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [p for p in PLANS if read(p).load.beside], ids=lambda path: path.stem)
 def test_what_it_has_the_shell_do_is_written_rightly(path: Path) -> None:
     load = read(path).load
     assert subprocess.run(["/bin/sh", "-n", "-c", load.beside]).returncode == 0
@@ -39,3 +46,39 @@ def test_what_it_has_the_shell_do_is_written_rightly(path: Path) -> None:
     assert asking.startswith("frostline load ") and wrong(asking) == ""
     said = re.search(r"'(\{.*\})'", load.beside, re.S)
     assert said and json.loads(said[1])["model"] == load.options[load.options.index("--model") + 1]
+
+
+def _dynamo(folder: Path, *worker: str) -> subprocess.Popen[str]:
+    for name, text in (("python", COMPONENT), ("curl", KNOWN)):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    env = {**environment(folder), "PIDS": str(folder / "pids"), "TMPDIR": str(folder)}
+    env["PATH"] = f"{folder}:{env['PATH']}"
+    return subprocess.Popen(
+        ["bash", str(DYNAMO), "8000", "./model", *worker], env=env, stdout=subprocess.PIPE, text=True
+    )
+
+
+def _gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_what_ends_the_script_ends_both_components(tmp_path: Path) -> None:
+    with _dynamo(tmp_path) as script:
+        assert script.stdout is not None and script.stdout.readline() == "dynamo is ready\n"
+        script.terminate()
+        assert script.wait(30) == 0
+    pids = [int(line) for line in (tmp_path / "pids").read_text().split()]
+    assert len(pids) == 2 and all(map(_gone, pids))
+    assert not list(tmp_path.glob("tmp.*"))
+
+
+def test_a_worker_that_ends_ends_the_script_and_the_front_end(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    # Ends once the front end has said who it is.
+    with _dynamo(tmp_path, "bash", "-c", 'until [ -s "$PIDS" ]; do :; done; false') as script:
+        assert script.wait(30) == 1
+    assert all(_gone(int(line)) for line in pids.read_text().split())
