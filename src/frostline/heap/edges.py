@@ -26,7 +26,7 @@ from frostline.probe.kinds import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from types import CellType, FrameType, TracebackType
+    from types import FrameType, TracebackType
     from typing import Any
 
 
@@ -164,7 +164,7 @@ def _of_function(holder: "FunctionType", held: object) -> str:
 def _local(frame: "FrameType", held: object) -> str:
     """The local variable of a frame that holds ``held``, itself or in a cell."""
     for name, value in frames.variables(frame).items():
-        if value is held or (type(held) is Cell and contents(held) is value):  # type: ignore[arg-type]
+        if value is held or (type(held) is Cell and frames.contents(held) is value):  # type: ignore[arg-type]
             return f"variable {name}"
     return ""
 
@@ -188,7 +188,7 @@ def _slot(holder: object, held: object) -> str:
                 try:
                     if member.__get__(holder) is held:
                         return f".{name}"
-                except AttributeError:
+                except (AttributeError, TypeError):  # it is empty; it is another class's
                     continue
     return ""
 
@@ -220,9 +220,9 @@ def _of_context(holder: object, held: object) -> str:
     if of_hamt(kind):
         entries = gc.get_referents(holder)
         for i, variable in enumerate(entries[1:]):
-            if entries[i] is held and named(type(variable)) in CONTEXT_VARIABLE:
+            if entries[i] is held and of_contextvars(type(variable)) == "ContextVar":
                 return f"[{variable.name}]"
-    elif not heap_type(kind) and named(kind) in CONTEXT_VARIABLE:
+    elif of_contextvars(kind) == "ContextVar":
         return ".default" if any(one is held for one in gc.get_referents(holder)) else ""
     return ""
 
@@ -232,7 +232,12 @@ def of_hamt(kind: type) -> bool:
     return not heap_type(kind) and kind.__name__.startswith("hamt")
 
 
-CONTEXT_VARIABLE = ("_contextvars.ContextVar", "ContextVar")
+def of_contextvars(kind: type) -> str:
+    """``Context``, ``ContextVar`` or ``Token``, where it is the interpreter's own type of that name."""
+    name = named(kind).removeprefix("_contextvars.")
+    return name if name in ("Context", "ContextVar", "Token") and not heap_type(kind) else ""
+
+
 #: Types of these stand between a program's own objects; a cycle is not named by them.
 PLUMBING = ("functools", "_asyncio", "weakref", "types")
 #: Heap types that are written in C all the same.
@@ -242,19 +247,12 @@ _C_MODULES = (
 )  # fmt: skip
 
 
-def contents(cell: "CellType") -> object:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return None
-
-
 def word(key: object) -> str:
     """A key in words: only those that cannot run code of the program's or be long."""
     if type(key) is str:
         return repr(key if len(key) <= 40 else key[:37] + "...")
-    if type(key) is int or key is None or type(key) is bool:
-        return repr(key)[:40]
+    if key is None or type(key) is bool or (type(key) is int and key.bit_length() <= 128):
+        return repr(key)  # of a long number there is none (3.11 and newer)
     if issubclass(type(key), type):
         return f"<class {named(key)}>"  # type: ignore[arg-type]
     return f"<{named(type(key))}>"
@@ -364,7 +362,10 @@ def heap_type(kind: type) -> bool:
 
 def module_of(kind: type) -> str:
     """The module that a type says it is of; empty where that is no text."""
-    module = type.__dict__["__module__"].__get__(kind)
+    try:
+        module = type.__dict__["__module__"].__get__(kind)
+    except AttributeError:  # made where no module had a name, by exec or in C (SWIG's)
+        return ""
     return module if type(module) is str else ""
 
 

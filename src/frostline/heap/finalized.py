@@ -16,6 +16,13 @@ from frostline.heap.graph import STRIDE, Index
 from frostline.policy import acts
 from frostline.probe.kinds import FunctionType, ModuleType, mro
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    Found = TypeVar("Found")
+
 #: Seconds spent on looking; objects passed on the way from one of them back to itself, and references of
 #: one of those: a coroutine may hold a list of a million.
 BUDGET = 0.5
@@ -35,8 +42,8 @@ class Suspects:
     __slots__ = ("_found", "unseen", "weak")
 
     def __init__(self) -> None:
-        #: (id, weak reference, the cycle's objects in words)
-        self._found: list[tuple[int, object, tuple[str, ...], tuple[str, str]]] = []
+        #: (id, id of the type, weak reference, the cycle's objects in words, its pattern)
+        self._found: list[tuple[int, int, object, tuple[str, ...], tuple[str, str]]] = []
         self.unseen = 0
         self.weak: dict[int, int] = {}
 
@@ -44,22 +51,45 @@ class Suspects:
         """The cycles of those that the pass has freed; ``saved``: ids of what it has kept."""
         return [
             (words, pattern)
-            for number, reference, words, pattern in self._found
+            for number, _, reference, words, pattern in self._found
             if reference() is None and number not in saved  # type: ignore[operator]
         ]
+
+    def settle(self) -> None:
+        """Right after the pass: forgets those that live. Their finalizers have brought them back, and weak
+        references to them are cleared all the same.
+        """
+        dead = {number: kind for number, kind, to, *_ in self._found if to() is None}  # type: ignore[operator]
+        living = _undisturbed(lambda: _among_tracked(dead)) if dead else set()
+        self._found = [one for one in self._found if one[0] not in living]
 
 
 def suspects(generation: int) -> Suspects:
     """Looks at every tracked object of the generations up to ``generation``; some 50 ms a million."""
+    return _undisturbed(lambda: _suspects(generation))
+
+
+def _undisturbed(look: "Callable[[], Found]") -> "Found":
     enabled = gc.isenabled()
     if enabled:
         # A list of all objects is a young one: a pass would walk it, and stand as the program's own.
         acts.real("disable")()
     try:
-        return _suspects(generation)
+        return look()
     finally:
         if enabled:
             acts.real("enable")()
+
+
+def _among_tracked(wanted: "dict[int, int]") -> "set[int]":
+    """Ids of those that are there, by id and id of the type: another object may stand in the same place."""
+    found: set[int] = set()
+    for generation in range(3):
+        objects = gc.get_objects(generation=generation)
+        if not wanted.keys().isdisjoint(map(id, objects)):
+            found.update(id(one) for one in objects if wanted.get(id(one)) == id(type(one)))
+        del objects
+    return found
 
 
 def _suspects(generation: int) -> Suspects:
@@ -103,7 +133,7 @@ def _suspects(generation: int) -> Suspects:
             if cycle:
                 words = in_words(cycle)
                 try:
-                    found._found.append((id(one), _weakref.ref(one), words, of(cycle, words)))
+                    found._found.append((id(one), id(kind), _weakref.ref(one), words, of(cycle, words)))
                 except TypeError:  # slots without a place for weak references
                     found.unseen += 1
                 cycle.clear()

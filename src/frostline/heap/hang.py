@@ -25,8 +25,6 @@ WIDTH = 5_000
 FEW = 300
 #: Objects whose referents are looked through at one go.
 _CHUNK = 256
-#: Types that, where nothing holds them, say more than others about who does.
-_TELLING = ("_contextvars.Context", "Context")
 
 #: What nobody who looks for holders can see, beside C code.
 _UNSEEN = "a running function beside its variables, what the collector does not track (an array of numpy)"
@@ -157,12 +155,14 @@ def _chain(first: object, leads: "dict[int, object]") -> "list[object]":
 def _nowhere(target: object, ends: "list[object]", leads: "dict[int, object]", around: bool) -> Way:
     """Where the search ended before it came to a root."""
     unseen = _UNSEEN + (", a frozen object" if forward.frozen_count() else "")
-    first = next((one for one in ends if edges.named(type(one)) in _TELLING), ends[0] if ends else None)
+    # A context says more than others about who holds it.
+    contexts = (one for one in ends if edges.of_contextvars(type(one)) == "Context")
+    first = next(contexts, ends[0] if ends else None)
     if first is target or (first is None and not around):
         return Way(f"held from C, or by what is not seen: {unseen}")
     if first is not None:
         told = ways.told("", _chain(first, leads))
-        if edges.named(type(first)) in _TELLING:
+        if edges.of_contextvars(type(first)) == "Context":
             return Way(f"{told.text}: a context that only C holds, as a thread does its own", *_both(told))
         return Way(f"{told.text}; who holds that first one is not seen: C code, {unseen}", *_both(told))
     return Way(

@@ -1,11 +1,17 @@
 """Kinds of cycles that people make again and again, each with what ends it."""
 
+from _weakref import ref
+
 from frostline.heap import edges
 from frostline.probe.kinds import FunctionType, MethodType, mro
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_LRU = "functools._lru_cache_wrapper"
+_TASKS = ("_asyncio.Task", "asyncio.tasks.Task")
+_FUTURES = ("_asyncio.Future", "asyncio.futures.Future", "concurrent.futures._base.Future")
 
 
 def of(cycle: "Sequence[object]", nodes: "Sequence[str]") -> "tuple[str, str]":
@@ -48,22 +54,22 @@ def of(cycle: "Sequence[object]", nodes: "Sequence[str]") -> "tuple[str, str]":
             "a ctypes object that keeps, in _objects, what it points to, and so itself",
             "set the pointer to None when done, or hold the target outside and point to it by address",
         )
-    if any(name.startswith("_ctypes.") or "ctypes" in name for name in names):
+    if any(name.startswith(("_ctypes.", "ctypes.")) for name in names):
         return (
             "a ctypes type or object that keeps itself",
             "make the type once, and drop _objects by copying out",
         )
-    if any(name.endswith(".Task") for name in names):
+    if any(_of_kind(kind, _TASKS) for kind in kinds):
         return (
             "an asyncio task whose coroutine holds it",
             "do not keep the task in its own coroutine's variables; await it, or discard it when done",
         )
-    if any(name.endswith(".Future") for name in names):
+    if any(_of_kind(kind, _FUTURES) for kind in kinds):
         return (
             "a future that is held by what it holds",
             "drop the reference to the future when its result has been taken",
         )
-    if "sqlite3.Connection" in names and any("lru_cache" in name for name in names):
+    if "sqlite3.Connection" in names and _LRU in names:
         return (
             "a sqlite3 connection that nobody closed: its cache of statements holds it (3.11 and newer)",
             "close() it, or use contextlib.closing: leaving its own `with` block does not",
@@ -73,12 +79,12 @@ def of(cycle: "Sequence[object]", nodes: "Sequence[str]") -> "tuple[str, str]":
             "a minidom tree: each node knows its parent and its document",
             "document.unlink() when done, or `with parseString(...) as document`",
         )
-    if "_contextvars.Context" in names or "Context" in names:
+    if any(edges.of_contextvars(kind) == "Context" for kind in kinds):
         return (
             "an object that keeps a context in which it is the value of a variable itself",
             "reset the variable by its token, or keep the values that are needed and not the context",
         )
-    if any("lru_cache" in name for name in names):
+    if _LRU in names:
         return (
             "an lru_cache that holds the object that it belongs to",
             "cache a module-level function of the values, or use functools.cached_property",
@@ -119,7 +125,7 @@ def of(cycle: "Sequence[object]", nodes: "Sequence[str]") -> "tuple[str, str]":
             "an inner function that refers to itself",
             "make it a function of the module, or hand it to itself as an argument",
         )
-    if any("weakref" in name for name in names):
+    if any(issubclass(kind, ref) or edges.module_of(kind) == "weakref" for kind in kinds):
         return (
             "a weak reference whose callback holds its own object",
             "let the callback hold ids or names only",
@@ -156,13 +162,18 @@ def _of_program(kind: type) -> bool:
     )
 
 
+def _of_kind(kind: type, names: "tuple[str, ...]") -> bool:
+    """Whether it is, or is made of, one of these types. By their whole names: a program has its own Task."""
+    return any(edges.named(cls) in names for cls in mro(kind))
+
+
 def _of_ctypes(kind: type) -> bool:
     """Whether it is an instance of a ctypes structure, union, array, pointer or simple type."""
-    return any(edges.named(cls) == "_ctypes._CData" for cls in mro(kind))
+    return _of_kind(kind, ("_ctypes._CData",))
 
 
 def _module_of_torch(kind: type) -> bool:
-    return any(edges.named(cls) == "torch.nn.modules.module.Module" for cls in mro(kind))
+    return _of_kind(kind, ("torch.nn.modules.module.Module",))
 
 
 def _of_dataclass(kind: type) -> bool:

@@ -11,7 +11,7 @@ import time
 
 from frostline.heap import alive, cycles, edges, hang, saved
 from frostline.policy import acts, engine, moments, thawed
-from frostline.probe.kinds import CodeType, mro
+from frostline.probe.kinds import CodeType, ModuleType, mro
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -238,6 +238,8 @@ def _weigh(told: Garbage, objects: "list[object]", until: float) -> None:
         count, sum_ = rows.get(id(kind), (0, 0))
         rows[id(kind)] = count + 1, sum_ + size
         told.size += size
+        if issubclass(kind, ModuleType):
+            continue  # it is not to be asked: why, ``heap.referents`` says
         for held in gc.get_referents(one):
             kind = type(held)
             if id(kind) in _PLAIN or gc.is_tracked(held):

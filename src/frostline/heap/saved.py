@@ -46,8 +46,8 @@ def saved_pass(generation: int = 2, limit: int = LIMIT) -> Saved:
     flags = gc.get_debug()
     before = len(gc.garbage)
     begun = time.monotonic()
-    gc.set_debug(flags | gc.DEBUG_SAVEALL)
     try:
+        gc.set_debug(flags | gc.DEBUG_SAVEALL)
         saved.found = acts.collect(generation)
     finally:
         gc.set_debug(flags)
@@ -56,6 +56,7 @@ def saved_pass(generation: int = 2, limit: int = LIMIT) -> Saved:
         del gc.garbage[before:]
     saved.pause = time.monotonic() - begun
     saved.busy = saved.found < 0
+    saved.suspects.settle()
     saved.found = max(saved.found, len(saved.objects), 0)
     del saved.objects[limit:]
     return saved

@@ -14,7 +14,6 @@ _SUSPENDED = {
     id(CoroutineType): ("a coroutine that has not ended", "await it to its end, or cancel its task"),
     id(edges.AsyncGenerator): ("an asynchronous generator that has not ended", "aclose() it"),
 }
-_CONTEXT = ("_contextvars.Context", "Context")
 _LRU = "functools._lru_cache_wrapper"
 _LOCAL = "_thread._local"
 
@@ -125,8 +124,7 @@ def _passes_on(one: object) -> bool:
     kind = type(one)
     if kind is edges.Cell or kind is edges.Traceback or edges.of_hamt(kind):
         return True
-    name = edges.named(kind)
-    return name in _CONTEXT or name == _LRU
+    return edges.of_contextvars(kind) == "Context" or edges.named(kind) == _LRU
 
 
 def _is_local(kind: type) -> bool:
@@ -147,19 +145,19 @@ def _ends(root: str, chain: "Sequence[object]") -> "tuple[str, str]":
             return "a frame that is kept (sys._getframe, inspect)", "del the variable that holds it"
         if edges.runs(kind):
             return _SUSPENDED[id(kind)]
-        name = edges.named(kind)
-        if name == _LRU:
+        if edges.named(kind) == _LRU:
             of_class = i > 1 and type(before) is dict and issubclass(type(chain[i - 2]), type)
             return _CACHED_METHOD if of_class else _CACHED
-        if edges.of_hamt(kind) or name in _CONTEXT:
+        own = edges.of_contextvars(kind)
+        if edges.of_hamt(kind) or own == "Context":
             return (
                 "the value of a context variable",
                 "reset the variable by its token; a task, a callback and copy_context() keep the context they"
                 " were made in",
             )
-        if name in edges.CONTEXT_VARIABLE:
+        if own == "ContextVar":
             return "the default of a context variable", "make the default None"
-        if name in ("_contextvars.Token", "Token"):
+        if own == "Token":
             return "the token of a context variable, which keeps the value before", "drop it after the reset"
         if _is_local(kind):
             return "a thread-local: it lives as long as its thread", "del the name when the work is done"

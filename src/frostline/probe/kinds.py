@@ -64,5 +64,8 @@ def attributes_of(one: object) -> object:
         if found is not None:
             if type(found) is not GetSetDescriptorType and type(found) is not MemberDescriptorType:
                 return None
-            return found.__get__(one)
+            try:
+                return found.__get__(one)
+            except (AttributeError, TypeError):
+                return None  # another class's: this one was made of a copy of its namespace
     return None
