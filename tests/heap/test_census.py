@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from frostline.report.heap import advice, growing
+from frostline.report.blocks import Table
+from frostline.report.heap import advice, census, growing
 from tests.interpreters import found
 
 SOURCE = Path(__file__).parent.parent.parent / "src"
@@ -94,3 +95,14 @@ def test_containers_that_grow_are_named() -> None:
     assert line.startswith("a.cache, a dict, has grown from 5,000 to 8,000 since then")
     assert not list(growing(before, after)), "what has shrunk"
     assert not list(growing(after, None))
+
+
+def test_a_type_that_was_not_listed_before_is_not_called_new() -> None:
+    """Of a type that is not among the most frequent there may have been some: at most all is new."""
+    after = _census("rows = [Node() for _ in range(30_000)]")
+    for others, every, word in ((0, 1, "new"), (7, 1, "<=+30,0"), (0, 3, "<=+30,0")):
+        before = after | {"others": others, "every": every}
+        before["rows"] = [row for row in after["rows"] if row[0] != "Node"]
+        table = next(block for block in census([("p", after, before)]) if isinstance(block, Table))
+        (row,) = [row for row in table.rows if row[0] == "Node"]
+        assert row[-1].startswith(word), row

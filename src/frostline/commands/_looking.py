@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from frostline.commands import _control
+from frostline.commands.status import printable
 from frostline.errors import FrostlineError
 from frostline.reach import asking, looking
 from frostline.reach.looking import Look
@@ -61,7 +62,8 @@ def ask(targets: list[asking.Target], text: str, seconds: float) -> list[Look]:
 
     def told(target: asking.Target) -> None:
         if shown:
-            click.echo(f"\r\x1b[K{len(found) + 1} of {len(targets)}: {target.name}", nl=False, err=True)
+            name = printable(target.name)
+            click.echo(f"\r\x1b[K{len(found) + 1} of {len(targets)}: {name}", nl=False, err=True)
 
     for one in looking.looks(targets, text, seconds, told):
         found.append(one)
@@ -96,5 +98,5 @@ def silent(found: list[Look]) -> int:
     """Says who did not answer and why; the exit code."""
     missing = [one for one in found if one.found is None]
     for one in missing:
-        click.echo(f"{one.target.pid}  {one.target.name}: NOT LOOKED AT: {one.why_not}")
+        click.echo(printable(f"{one.target.pid}  {one.target.name}: NOT LOOKED AT: {one.why_not}"))
     return 1 if missing else 0

@@ -13,6 +13,7 @@ from frostline.commands import _looking
 from frostline.commands._newest import newest
 from frostline.commands._numbers import Range
 from frostline.commands.report import analysed
+from frostline.commands.status import printable
 from frostline.errors import FrostlineError
 from frostline.reach.asking import targets
 from frostline.report import write
@@ -67,7 +68,7 @@ def census(
     """
     where = where or newest()
     if stored or _ended(where):
-        return _stored(where, as_json)
+        return _stored(where, as_json, save)
     before = _earlier(since) if since is not None else {}
     if budget is None:
         budget = 10.0 if frozen else 1.0
@@ -80,6 +81,10 @@ def census(
         (one.target.name, one.found, before.get(one.target.pid)) for one in found if one.found is not None
     ]
     write(shown(rows), sys.stdout)
+    for one in found:
+        if since is not None and one.found is not None and one.target.pid not in before:
+            who = f"{one.target.name} (pid {one.target.pid})"
+            click.echo(printable(f"{who}: in {since} is no census of this pid: nothing to compare it with"))
     return _looking.silent(found)
 
 
@@ -94,7 +99,7 @@ def _ended(where: str) -> bool:
     return False
 
 
-def _stored(where: str, as_json: bool) -> int:
+def _stored(where: str, as_json: bool, save: Path | None) -> int:
     analysis = analysed((Path(where),))
     asked = [process for process in analysis.processes if process.censuses]
     if not asked:
@@ -103,8 +108,10 @@ def _stored(where: str, as_json: bool) -> int:
             f"no process of {where} has counted its heap",
             "Record it with `frostline run --census boundary,close -- COMMAND`, or ask while it runs.",
         )
+    rows = [{"process": one.name, "pid": one.pid, **censuses_json(one)} for one in asked]
+    if save is not None:
+        _looking.keep(save, rows)
     if as_json:
-        rows = [{"process": one.name, "pid": one.pid, **censuses_json(one)} for one in asked]
         click.echo(json.dumps(rows, indent=1))
         return 0
     write((block for one in asked for block in heap(one)), sys.stdout)
@@ -114,8 +121,11 @@ def _stored(where: str, as_json: bool) -> int:
 def _earlier(path: Path) -> dict[int, dict[str, Any]]:
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
-        return {int(row["asked"]): row for row in rows if "rows" in row}
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        found = {int(row["asked"]): row for row in rows if "rows" in row}
+    except (OSError, ValueError, TypeError, KeyError):
+        found = {}
+    if not found:
         raise FrostlineError(
-            "no-census", f"{path} is no census", "Keep one by `frostline census --save FILE`."
-        ) from error
+            "no-census", f"{path} holds no census", "Keep one by `frostline census --save FILE`."
+        )
+    return found

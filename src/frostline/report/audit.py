@@ -9,7 +9,7 @@ from frostline.analysis import Walked
 from frostline.analysis.audited import Audited, Finding
 from frostline.analysis.verdict import milliseconds as ms
 from frostline.report.blocks import Block, Line, Table
-from frostline.report.heap import cycles, size
+from frostline.report.heap import cycles, held_by, size
 from frostline.report.words import sentence, short_paths, walked
 
 #: Types of garbage shown; ``--json`` has more.
@@ -131,7 +131,7 @@ def _class(name: str, found: dict[str, Any], sought: str) -> Iterator[Block]:
         text = f"{_objects(live, sought)} reachable: no thaw frees them"
         yield Line(f"{name}: {text}", "" if dead else "quiet", indent=2)
         for way in found["ways"]:
-            yield Line(way if way.startswith(("held from", "no way")) else f"held by {way}", indent=4)
+            yield Line(held_by(way), indent=4)
     if not dead and not live:
         yield Line(f"{name}: no object of {sought} is there", "good", indent=2)
 

@@ -95,7 +95,7 @@ def census(found: Iterable[tuple[str, Found, Found | None]]) -> Iterator[Block]:
         then = {row[0]: row for row in before["rows"]} if before else {}
         rows = []
         for kind, count, slots, held, by_generation in one["rows"][:SHOWN_TYPES]:
-            grown = f"{both}{count - then[kind][1]:+,}" if kind in then else "new" if before else ""
+            grown = _since(kind, count, then, before, both) if before else ""
             share = count / total if total else 0.0
             old = f"{sign}{by_generation[2]:,}"
             rows.append(
@@ -121,6 +121,13 @@ def census(found: Iterable[tuple[str, Found, Found | None]]) -> Iterator[Block]:
         for line in (*advice(one), *growing(one, before)):
             yield Line(line, indent=2)
         yield _stopped(one, one["took"], "")
+
+
+def _since(kind: str, count: int, then: dict[str, Any], before: Found, sign: str) -> str:
+    """How many more there are of a type. What the census before does not list, it may have had some of."""
+    if kind in then:
+        return f"{sign}{count - then[kind][1]:+,}"
+    return f"<={count:+,}" if before["others"] or before["every"] > 1 else "new"
 
 
 def _frozen(one: Found) -> Iterator[Block]:
@@ -285,6 +292,13 @@ def alive(found: Iterable[tuple[str, Found]]) -> Iterator[Block]:
             yield _stopped(one, one["stopped"], "")
 
 
+def held_by(way: str) -> str:
+    """A way to an object, or why none is told, in words."""
+    if not way:
+        return "not looked for: the time was up"
+    return way if way.startswith(NO_WAY) else f"held by {way}"
+
+
 def _alive(name: str, one: Found) -> Iterator[Block]:
     sub = f", {one['subclasses']:,} of them of subclasses" if one["subclasses"] else ""
     if one.get("among_frozen"):
@@ -311,6 +325,6 @@ def _alive(name: str, one: Found) -> Iterator[Block]:
     for (way, pattern, remedy), count in told.items():
         way = way or "not looked for: the time was up (--budget)"
         many = f"{count} of {len(one['ways'])} looked at: " if count > 1 else ""
-        yield Line(f"{many}{way if way.startswith(NO_WAY) else f'held by {way}'}", indent=4)
+        yield Line(f"{many}{held_by(way)}", indent=4)
         if pattern:
             yield Line(f"{pattern}: {remedy}", indent=6)
