@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from frostline import format as layout
+from frostline.format import request
 from frostline.heap import census
+from frostline.reach import asking
 from tests.commands.test_control import frostline, up
 from tests.interpreters import Interpreter, every_interpreter, found
 from tests.reach.under_run import running
@@ -81,8 +85,18 @@ def test_the_cycle_the_heap_and_the_holder_are_named(tmp_path: Path, interpreter
         assert rows["list"][1] >= 8_000
         assert any(length == 8_000 and way == "__main__.cache" for length, _, way in one["largest"])
 
+        # A process is known by its pid, and one that is not in the file is named.
+        other = tmp_path / "other.json"
+        other.write_text(first.read_text().replace(f'"asked": {process.pid}', '"asked": 1'))
+        text = frostline(tmp_path, "census", "--no-paths", "--since", str(other)).stdout
+        assert f"(pid {process.pid}): in {other} is no census of this pid" in text
+        other.write_text("[]")
+        assert "[no-census]" in frostline(tmp_path, "census", "--since", str(other)).stderr
+
         # Where nothing is frozen there is nothing to walk to.
-        assert "Frozen:" not in frostline(tmp_path, "census", "--frozen", "--no-paths").stdout
+        shown = frostline(tmp_path, "census", "--frozen", "--no-paths")
+        text = " ".join(shown.stdout.split())
+        assert shown.returncode == 0 and ", 0 frozen" in text and "Frozen:" not in text
 
         text = frostline(tmp_path, "why-alive", "__main__:Block").stdout
         assert "1 live objects of __main__:Block" in text and "__main__.kept" in text
@@ -91,6 +105,53 @@ def test_the_cycle_the_heap_and_the_holder_are_named(tmp_path: Path, interpreter
         assert "no cyclic garbage" in frostline(tmp_path, "cycles").stdout
         wrong = frostline(tmp_path, "why-alive", "__main__:Nothing")
         assert wrong.returncode == 1 and "has no Nothing" in wrong.stdout
+        process.communicate(timeout=30)
+
+
+def test_a_name_too_long_to_be_asked_for_is_not_asked_for(tmp_path: Path) -> None:
+    """Behind the room for a request stand the header's texts: they stay as they are."""
+    with running(tmp_path, found()[-1].executable, "-c", HOST) as process:
+        up(process)
+        (target,) = asking.targets(str(tmp_path / "rec"))
+        before = Path(target.mailbox).read_bytes()[layout.TEXT : layout.HEADER_SIZE]
+        done = frostline(tmp_path, "why-alive", f"__main__:{'x' * 300}")
+        assert done.returncode == 1 and "a process has room for 256" in done.stdout
+        assert Path(target.mailbox).read_bytes()[layout.TEXT : layout.HEADER_SIZE] == before
+        # What is no MODULE:CLASS is told as that.
+        assert "is not MODULE:CLASS" in frostline(tmp_path, "why-alive", "server.Session").stdout
+        assert "1 live objects" in frostline(tmp_path, "why-alive", "__main__:Block").stdout
+        process.communicate(timeout=30)
+
+
+def test_a_look_that_fails_says_where(tmp_path: Path) -> None:
+    with running(tmp_path, found()[-1].executable, "-c", HOST) as process:
+        up(process)
+        (target,) = asking.targets(str(tmp_path / "rec"))
+        in_its_place = Path(f"{target.mailbox}{request.LOOK_SUFFIX}")
+        in_its_place.mkdir()  # where the answer is to be left
+        done = frostline(tmp_path, "why-alive", "__main__:Block")
+        words = r"failed inside the target: \w+Error, looking.py:\d+ \(.*irectory\)"
+        assert done.returncode == 1 and re.search(words, done.stdout), done
+        in_its_place.rmdir()
+        assert "1 live objects" in frostline(tmp_path, "why-alive", "__main__:Block").stdout
+        process.communicate(timeout=30)
+
+
+#: What the recorder itself needs to remember, spans among it, is frozen with the rest, or walked.
+SPANS = """
+import frostline, sys
+assert frostline.end(frostline.begin("step")) is None
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_no_large_container_is_ours(tmp_path: Path) -> None:
+    with running(tmp_path, found()[-1].executable, "-c", SPANS) as process:
+        up(process)
+        (one,) = json.loads(frostline(tmp_path, "census", "--budget", "0", "--json").stdout)
+        ways = [way for _, _, way in one["largest"]]
+        assert all(ways) and not [way for way in ways if "frostline" in way], ways
         process.communicate(timeout=30)
 
 

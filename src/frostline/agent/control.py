@@ -154,6 +154,20 @@ def _look(series: Series, arguments: "list[int]") -> "tuple[int, int]":
     except ValueError as error:
         _write_text(series, str(error))
         return layout.REPLY_REFUSED, 0
+    except Exception as error:
+        _write_text(series, _failure(error))
+        raise
+
+
+def _failure(error: Exception) -> str:
+    """For whoever is to mend it: what kind of error, and which line of ours. Nothing of the program's."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    words = type(error).__name__
+    if at is not None:
+        words += f", {at.tb_frame.f_code.co_filename.rpartition('/')[2]}:{at.tb_lineno}"
+    return f"{words} ({error.strerror})" if isinstance(error, OSError) else words
 
 
 def _write_text(series: Series, text: str) -> None:

@@ -107,10 +107,12 @@ def class_named(name: str) -> type:
     Raises:
         ValueError: there is none, or its module is not loaded.
     """
-    module, _, qualname = name.partition(":")
+    module, colon, qualname = name.partition(":")
+    if not colon:
+        raise ValueError(f"{name} is not MODULE:CLASS, as server:Session is")
     found: object = sys.modules.get(module)
     if found is None:
-        raise ValueError(f"no module {module!r} is loaded")
+        raise ValueError(f"no module {module!r} is loaded (the program's own file is __main__)")
     for part in qualname.split("."):
         found = _names(found).get(part)
         if found is None:

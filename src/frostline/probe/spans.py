@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from frostline.probe.recorder import Recorder
 
 _serial = iter(range(1, 1 << 62)).__next__
-#: The last tokens ended, by their number modulo the length: numbers, which the collector ignores.
+#: The last tokens ended, by their number modulo the length. Not a list: a pass would visit each of its slots.
 _REMEMBERED = 4096
-_ended = [0] * _REMEMBERED
+_ended = memoryview(bytearray(8 * _REMEMBERED)).cast("q")
 #: Compared by identity: what a host gives may make anything of ``==``.
 _NO_TEXT = ""
 

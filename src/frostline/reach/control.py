@@ -49,6 +49,8 @@ class Reply(NamedTuple):
             return "no answer: its main thread is in C"
         if self.text and self.status == layout.REPLY_REFUSED:
             return f"refused: {self.text}"
+        if self.text and self.status == layout.REPLY_ERROR:
+            return f"failed inside the target: {self.text}"
         return _STATUS.get(self.status, f"status {self.status}")
 
 
@@ -122,9 +124,18 @@ class Mailbox:
         """Writes a request, wakes the process, and returns the request's number.
 
         Args:
-            text: for OP_POLICY, at most ``request.TEXT_SIZE`` bytes; its length and checksum are the
-                first two arguments then, and ``args`` those behind them.
+            text: for OP_POLICY and OP_LOOK, at most ``request.TEXT_SIZE`` bytes; its length and checksum are
+                the first two arguments then, and ``args`` those behind them.
+
+        Raises:
+            FrostlineError: ``long-request``: behind the room for it stand the header's own texts.
         """
+        if text is not None and len(text) > request.TEXT_SIZE:
+            raise FrostlineError(
+                "long-request",
+                f"what is asked takes {len(text)} bytes, and a process has room for {request.TEXT_SIZE}",
+                "Nothing was asked. Is the name of the class right? One so long cannot be asked for.",
+            )
         self._check()
         number = (self.word("request") + 1) & _MASK
         # A target that is just taking up an older request must not do its operation with our arguments.
@@ -231,6 +242,9 @@ def send(
             if found is None:
                 return Reply(layout.REPLY_NONE, 0, number)
             if found.status != layout.REPLY_BUSY or time.monotonic() + _BUSY_PAUSE >= until:
-                return found if text is None else found._replace(text=box.text())
+                said = "" if text is None else box.text()
+                if found.status == layout.REPLY_ERROR and said.encode() == text:
+                    said = ""  # what was asked stands there still
+                return found._replace(text=said)
             busy = found
             time.sleep(_BUSY_PAUSE)
