@@ -17,7 +17,8 @@ import pytest
 
 #: Tests shown in the summary.
 SHOWN = 10
-_FAIL = "frostline"
+#: Of a test: its call has failed, or was skipped.
+_FAILED = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Registers the marks, and the summary where it is asked for."""
     config.addinivalue_line(
-        "markers", "no_cycles(allow=()): the test creates no cyclic garbage, its own fixtures included"
+        "markers", "no_cycles(allow=()): the test creates no cyclic garbage (its fixtures are not in it)"
     )
     config.addinivalue_line(
         "markers",
@@ -74,8 +75,8 @@ def by_us() -> bool:
 
 
 @contextlib.contextmanager
-def _no_cycles(allow: tuple[str, ...] = ()) -> Iterator[None]:
-    """Fails the test if the block leaves cyclic garbage; ``allow``: texts of cycles that may be there."""
+def _no_cycles(allow: str | tuple[str, ...] = ()) -> Iterator[None]:
+    """Fails the test if the block leaves cyclic garbage; ``allow``: a text of such as may be, or several."""
     from frostline.heap.promises import NoCycles
 
     promise = NoCycles(allow)
@@ -114,10 +115,10 @@ def no_cycles() -> Callable[..., contextlib.AbstractContextManager[None]]:
 
 
 @pytest.fixture
-def released() -> Generator[Callable[[object], Callable[[], None]], None, None]:
+def released(request: pytest.FixtureRequest) -> Generator[Callable[[object], Callable[[], None]], None, None]:
     """``check = released(obj)``: once the test lets go of ``obj``, it is dead, without the collector's help.
 
-    ``check`` is called at the end of the test in any case.
+    ``check`` is called at the end of the test too, unless that failed: then its traceback holds variables.
     """
     from frostline.heap.promises import Released
 
@@ -135,7 +136,8 @@ def released() -> Generator[Callable[[object], Callable[[], None]], None, None]:
     gc.disable()
     try:
         yield watched
-        check()
+        if not request.node.stash.get(_FAILED, False):
+            check()
     finally:
         if enabled:
             gc.enable()
@@ -218,6 +220,15 @@ def _asked_for() -> bool:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Applies the marks to the call of a test."""
+    item.stash[_FAILED] = False
+    try:
+        return (yield from _marked(item))
+    except BaseException:
+        item.stash[_FAILED] = True
+        raise
+
+
+def _marked(item: pytest.Item) -> Generator[None, Any, Any]:
     cycles = item.get_closest_marker("no_cycles")
     budget = item.get_closest_marker("pause_budget")
     if cycles is None and budget is None:
@@ -234,7 +245,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         if cycles is None:
             result = yield
         else:
-            with _no_cycles(tuple(cycles.kwargs.get("allow", cycles.args[:1] and cycles.args[0]) or ())):
+            texts = cycles.args[0] if len(cycles.args) == 1 else cycles.args
+            with _no_cycles(cycles.kwargs.get("allow", texts) or ()):
                 result = yield
     finally:
         if watch is not None:

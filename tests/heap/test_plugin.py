@@ -31,6 +31,18 @@ def test_excused(no_cycles):
     with no_cycles(allow=("__dict__['me']",)):
         cycle()
 
+def test_excused_by_one_text(no_cycles):
+    with no_cycles(allow="__dict__['me']"):
+        cycle()
+
+def test_excuse_of_another(no_cycles):
+    with no_cycles(allow="Session"):
+        cycle()
+
+@pytest.mark.no_cycles("Session")
+def test_excuse_by_mark():
+    cycle()
+
 @pytest.mark.no_cycles
 def test_cycle_by_mark():
     cycle()
@@ -55,6 +67,22 @@ def test_held(released):
     kept.append(ticket)
     released(ticket)
     del ticket
+
+def test_failed_before(released):
+    ticket = Ticket()
+    released(ticket)
+    raise ValueError("another one")
+
+def test_local_class(released):
+    class Local:
+        pass
+    for _ in range(50):
+        cycle()
+    one = Local()
+    one.me = one
+    check = released(one)
+    del one
+    check()
 
 def test_held_by_its_cycle(released):
     ticket = Ticket()
@@ -94,13 +122,17 @@ def test_state_is_left():
     assert not hasattr(gc.collect, "__wrapped__")
 """
 GOOD = (
-    "none_in_block", "excused", "none_by_mark", "released", "within_budget", "block_within_budget",
-    "state_is_left",
+    "none_in_block", "excused", "excused_by_one_text", "none_by_mark", "released", "within_budget",
+    "block_within_budget", "state_is_left",
 )  # fmt: skip
 BAD = {
     "plain_failure": "ValueError: of its own",
     "cycle_in_block": "Ticket -> __dict__['me'] -> test_suite.Ticket",
     "cycle_by_mark": "Ticket -> __dict__['me'] -> test_suite.Ticket",
+    "excuse_of_another": "cyclic garbage was made",
+    "excuse_by_mark": "cyclic garbage was made",
+    "failed_before": "ValueError: another one",
+    "local_class": "1 x  test_suite.test_local_class.Local -> ",
     "held": "is alive, held by test_suite.kept[0]",
     "held_by_its_cycle": "by cycles alone",
     "block_over_budget": "over its pause budget: 1 full passes (at most 0)",
@@ -132,6 +164,9 @@ def test_each_promise_is_kept_and_can_fail(tmp_path: Path) -> None:
             text
         )
         assert words in text, f"{words!r} not in\n{text}"
+    # A test that failed has one failure, and what it made beside is not told of another class.
+    assert "ERROR test_suite.py::test_failed_before" not in text, text
+    assert "50 x  test_suite.Ticket" not in text, text
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])

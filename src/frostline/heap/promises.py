@@ -7,7 +7,7 @@ work in a process that has none: a server under test, an interpreter of another 
 import gc
 from _weakref import ref
 
-from frostline.heap import hang
+from frostline.heap import edges, hang
 from frostline.heap.cycles import cycles_of
 from frostline.heap.saved import let_go, saved_pass
 
@@ -32,13 +32,14 @@ class NoCycles:
     explicit one in the block does take it away.
 
     Args:
-        allow: texts of paths or patterns of cycles that may be there.
+        allow: a text, or several, of paths or patterns of cycles that may be there.
     """
 
     __slots__ = ("_allow", "_enabled")
 
-    def __init__(self, allow: "tuple[str, ...]" = ()) -> None:
-        self._allow = allow
+    def __init__(self, allow: "str | tuple[str, ...]" = ()) -> None:
+        # A text alone is one text: each of its letters would excuse every cycle.
+        self._allow = (allow,) if isinstance(allow, str) else tuple(allow)
         self._enabled = False
 
     def begin(self) -> None:
@@ -99,8 +100,7 @@ class Released:
         Raises:
             TypeError: it cannot be weakly referenced.
         """
-        name = f"{type(one).__module__}.{type(one).__qualname__}"
-        self._watched.append((name, ref(one)))
+        self._watched.append((edges.named(type(one)), ref(one)))
         return self.check
 
     def check(self) -> None:
