@@ -9,15 +9,16 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from frostline.errors import FrostlineError
-from frostline.reach import permission
-from tests.interpreters import found
-from tests.reach.test_attach import ASKED, TREE, attach, frostline, target
-from tests.reach.under_run import notes, wait_for
+from frostline.reach import permission, proc
+from tests.interpreters import Interpreter, found
+from tests.reach.test_attach import ASKED, TREE, ask, attach, frostline, target
+from tests.reach.under_run import FROSTLINE, environment, notes, wait_for
 
 NEWEST = found()[-1]
 
@@ -152,3 +153,57 @@ def test_another_users_process_is_answered_with_the_command_for_that_user(
     finally:
         sleeper.kill()
         sleeper.wait()
+
+
+def test_no_script_stays_behind(tmp_path: Path) -> None:
+    """In the temporary directory: of one that refuses, or has ended. What a live one awaits stays."""
+    if NEWEST.version < (3, 14):
+        pytest.skip("below 3.14 there is no such script")
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+
+    def attached(pid: int, into: str) -> str:
+        done = subprocess.run(
+            [*FROSTLINE, "attach", "--yes", "-o", into, str(pid)],
+            env=environment(tmp_path, TMPDIR=str(folder)),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            stdin=subprocess.DEVNULL,
+        )
+        if "is refused" in done.stdout + done.stderr:
+            pytest.skip("ptrace is refused here")
+        return done.stdout + done.stderr
+
+    with target(NEWEST, ASKED, tmp_path, "-X", "disable-remote-debug") as process:
+        assert "remote debugging is disabled" in attached(process.pid, "one")
+    assert list(folder.glob("frostline-attach-*")) == []
+
+    ended = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # its pid is not given to another yet
+    try:
+        space = proc.pid_namespace()
+        for left in (f"{space}-{ended.pid}", f"{space}-{os.getpid()}", f"{space + 1}-{ended.pid}"):
+            (folder / f"frostline-attach-{left}-0123abcd.py").touch()
+        (folder / "frostline-attach-notes.py").touch()
+        with target(NEWEST, ASKED, tmp_path) as process:
+            assert "1 of 1 processes attached" in attached(process.pid, "two")
+            assert frostline(tmp_path, "detach", str(process.pid)).returncode == 0
+    finally:
+        ended.wait()
+    assert sorted(path.name for path in folder.glob("frostline-attach-*")) == sorted(
+        f"frostline-attach-{left}.py"
+        for left in (f"{space}-{os.getpid()}-0123abcd", f"{space + 1}-{ended.pid}-0123abcd", "notes")
+    )
+
+
+def test_the_program_s_own_policy_is_left_to_what_it_starts(tmp_path: Path) -> None:
+    ours = Interpreter(sys.executable, sys.version_info[:3])  # which has the start-up hook
+    with target(ours, ASKED, tmp_path, FROSTLINE_POLICY="freeze") as process:
+        before = ask(process, "dict(os.environ)")
+        assert attach(tmp_path, process.pid)["attached"] == 1
+        assert ask(process, "os.environ['FROSTLINE_POLICY']") == "freeze"
+        done = frostline(tmp_path, "detach", str(process.pid))
+        assert "the program's own policy was left in force" in done.stdout
+        assert ask(process, "dict(os.environ)") == before

@@ -24,6 +24,8 @@ _BOOTTIME = 7
 environment_before: "dict[str, str | None]" = {}
 #: Whether the program had a policy of its own before.
 own_policy = False
+#: Whether it had FROSTLINE_POLICY: what it starts goes on to need that.
+own_variable = False
 
 
 def inside_callback() -> bool:
@@ -61,7 +63,7 @@ def attach(settings: "dict[str, str]", fallback: str, children: bool) -> str:
 
     Returns what became of it, a word: "attached", "already", or why not.
     """
-    global own_policy
+    global own_policy, own_variable
     if probe.FREE_THREADED:
         return "free-threaded"
     recorder = probe.recorder_of_this_process()
@@ -71,6 +73,7 @@ def attach(settings: "dict[str, str]", fallback: str, children: bool) -> str:
         return "disabled"
     engine = sys.modules.get("frostline.policy.engine")
     own_policy = engine is not None and engine.in_force() != "off"
+    own_variable = "FROSTLINE_POLICY" in os.environ
     changed = dict(settings)
     theirs = os.environ.get("PYTHONPATH")
     changed["PYTHONPATH"] = fallback + ":" + theirs if theirs else fallback

@@ -122,7 +122,8 @@ def _environment_out() -> None:
     """Children that start from now on are not recorded."""
     attaching.restore_environment()
     for name in _SETTINGS:
-        os.environ.pop("FROSTLINE_" + name, None)
+        if name != "POLICY" or not attaching.own_variable:
+            os.environ.pop("FROSTLINE_" + name, None)
     entries = os.environ.get("PYTHONPATH", "").split(":")
     kept = [entry for entry in entries if not attaching.is_fallback(entry)]
     if kept != entries:

@@ -6,6 +6,7 @@ interpreter has it (3.14 and later), else by ``injection``. Each answer is await
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,8 @@ _BUSY_PAUSE = 0.1
 #: A main thread that has not come to `sys.remote_exec`'s script by then waits, most likely, seconds.
 _SOON = 0.3
 _LATE_ANSWER = 10.0
+#: The script of a process that `sys.remote_exec` is to run: pid namespace and pid.
+_DOOR = re.compile(r"frostline-attach-([0-9]+)-([0-9]+)-[0-9a-f]{8}\.py")
 _SAID = {
     "already": "it is recorded already",
     "stopped": "it was recorded, and the recording stopped by itself; it is not begun again",
@@ -237,10 +240,20 @@ class Injector:
 
         The process may come to it when we have gone, and of a missing one it complains on its stderr.
         """
-        name = os.path.basename(script).removesuffix(".py")
-        door = os.path.join(tempfile.gettempdir(), f"frostline-{name}.py")
+        folder = tempfile.gettempdir()
+        _sweep(folder)
+        name = f"frostline-attach-{proc.pid_namespace()}-{pid}-{os.urandom(4).hex()}.py"
+        door = os.path.join(folder, name)
         _write_file(door, f"__import__('os').unlink({door!a})\n" + _line(script))
-        _remote_exec(pid, inside, door)
+        try:
+            _remote_exec(pid, inside, door)
+        except (FrostlineError, OSError):
+            _unlinked(door)  # nobody was told of it
+            raise
+        except subprocess.TimeoutExpired as error:  # whether it was told is not known
+            raise FrostlineError(
+                "remote-failed", "sys.remote_exec has not returned within 30 s", "Try again when it has time."
+            ) from error
         return 0
 
     def _inject(self, pid: int, inside: Python, script: str) -> int:
@@ -282,6 +295,22 @@ def _write_file(path: str, text: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="ascii") as out:
         out.write(text)
+
+
+def _sweep(folder: str) -> None:
+    """Takes away the scripts of processes that have ended before they came to them.
+
+    Those of an attach that was killed are among them. What waits for a process that lives stays: it may come
+    to it yet, and would complain. Pids are known in our own namespace alone.
+    """
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            named = _DOOR.fullmatch(name)
+            if named is None or int(named[1]) != proc.pid_namespace():
+                continue
+            now = proc.stat(int(named[2]))
+            if now is None or not now.alive:
+                _unlinked(os.path.join(folder, name))
 
 
 def _unlinked(path: str) -> bool:
