@@ -21,8 +21,8 @@ ARMS = {"baseline": (), "workers alone": (2,), "engine core alone": (1,), "all":
 POLICY = "freeze"
 #: The document's buckets, ms.
 BUCKETS = ((100, 400), (400, 700))
-#: So many that the baseline has several gaps in every run: with 200 requests there were one to three, and none in
-#: one run of seven, which told nothing of the workers alone (x 0.04 to 20).
+#: So many that the baseline has several gaps in every run: with 200 requests there were one to three, and
+#: none in one run of seven, which told nothing of the workers alone (x 0.04 to 20).
 USERS, REQUESTS = 4, 500
 
 

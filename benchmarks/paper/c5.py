@@ -38,8 +38,8 @@ ARMS: dict[str, tuple[int, ...] | None] = {"stock": (), "engine": (1, 2), "front
 ROLES = ("Front", "Engine", "Engine")
 RATES = (200, 235, 270, 300)
 #: ms. A full pass of the engine; seconds after which a request has failed; p99 that a rate must keep.
-#: The last is just under the deadline, so that a rate fails where requests do: a lower one, 600, was failed by
-#: rates at which nobody had been turned away yet, and the document's table is of errors at the deadline.
+#: The last is just under the deadline, so that a rate fails where requests do: a lower one, 600, was failed
+#: by rates at which nobody had been turned away yet, and the document's table is of errors at the deadline.
 PASS, DEADLINE, LIMIT = 350.0, 1.0, 999.0
 #: Long enough that the requests which a pass holds up when the time ends are under 1 % of it.
 WARM_UP, SECONDS = 2.0, 22.0
