@@ -113,9 +113,50 @@ def test_failures_count_at_their_deadline(tmp_path: Path, url: str, path: str, w
     assert {row["status"] for row in rows} == {word}
 
 
-def test_nobody_listens(tmp_path: Path) -> None:
+def test_why_there_is_no_connection_is_said(tmp_path: Path) -> None:
     rung, _ = load(tmp_path, "http://127.0.0.1:9/", "--rate", "10", "--even", "--deadline", "0.5")
     assert rung["failures"] == {"connection refused": 10}
+    rung, rows = load(tmp_path, "http://255.255.255.255:9/", "--rate", "10", "--even", "--deadline", "0.5")
+    assert rung["failures"] == {"no connection: Network is unreachable": 10} and rung["own"] == 0
+    assert {row["status"] for row in rows} == {"no connection: Network is unreachable"}
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"https://127.0.0.1:{server.getsockname()[1]}/"
+        process = shown(tmp_path, url, "--rate", "5", "--even", "--seconds", "1", "--warmup", "0", "--json")
+        for _ in range(5):
+            one = server.accept()[0]
+            one.recv(65_536)
+            one.sendall(b"this is no TLS\r\n")
+            one.close()
+        output, errors = process.communicate(timeout=60)
+    assert json.loads(output)["rungs"][0]["failures"] == {"no connection: TLS": 5}, errors
+
+
+def test_a_client_that_has_run_out_of_files_is_no_verdict_on_the_server(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as server:  # which answers nobody
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        plan = ["--rate", "200", "--even", "--seconds", "1", "--warmup", "0", "--deadline", "2"]
+        files = ["-o", "out.jsonl", "--csv", "out.csv"]
+        limited = ["/bin/sh", "-c", 'ulimit -n 64 && exec "$@"', "sh", *FROSTLINE, "load", url, *plan, *files]
+
+        def told(*more: str) -> str:
+            done = subprocess.run(
+                [*limited, *more],
+                env=environment(tmp_path),
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
+            assert done.returncode == 1, done.stderr
+            return done.stdout
+
+        (rung,) = json.loads(told("--json"))["rungs"]
+        lost = rung["failures"]["no connection: Too many open files"]
+        assert rung["own"] == lost > 100 and lost + rung["failures"]["timeout"] == 200 and not rung["valid"]
+        output = " ".join(told().split())
+    assert "of 200 requests could not be sent for want of files or ports where the client runs" in output
+    lines = [row["status"] for row in of_csv(tmp_path / "out.csv")]
+    assert lines.count("timeout") + lines.count("no connection: Too many open files") == 200
 
 
 @pytest.mark.parametrize("api", ["chat", "completions"])
@@ -156,6 +197,7 @@ def test_a_usage_count_is_believed_and_a_broken_stream_is_a_failure(tmp_path: Pa
     ("arguments", "slug"),
     [
         (("http://x",), "load-plan"),
+        (("http://x", "--trace", __file__, "--seconds", "9"), "load-plan"),
         (("ftp://x", "--rate", "1"), "load-url"),
         (("http://x", "--rate", "1", "--header", "nothing"), "load-header"),
         (("http://x", "--rate", "1e6", "--seconds", "1e5"), "load-plan"),
@@ -242,10 +284,11 @@ def test_failures_are_in_the_tables_too(tmp_path: Path, url: str) -> None:
     assert all(row["deadline"] == row["intended"] + 300_000_000 for row in rows)
 
 
-def test_parquet_names_its_extra_before_anything_is_sent(tmp_path: Path) -> None:
-    program = "import sys; sys.modules['pyarrow'] = None; from frostline.commands.main import main; main()"
+@pytest.mark.parametrize(("module", "option"), [("pyarrow", "--parquet"), ("hdrh", "--hdr")])
+def test_a_file_names_its_extra_before_anything_is_sent(tmp_path: Path, module: str, option: str) -> None:
+    program = f"import sys; sys.modules['{module}'] = None; from frostline.commands.main import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", program, "load", "http://127.0.0.1:9/", "--rate", "1", "--parquet", "x"],
+        [sys.executable, "-c", program, "load", "http://127.0.0.1:9/", "--rate", "1", option, "x"],
         env=environment(tmp_path),
         capture_output=True,
         text=True,
@@ -264,7 +307,8 @@ def test_a_run_without_an_answer_says_so(tmp_path: Path) -> None:
     assert "nan" not in output and "frostline report --requests 'a b.jsonl'" in output
 
 
-def test_an_interrupted_run_is_one_of_the_time_that_it_had(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_is_one_of_the_time_that_it_had(tmp_path: Path, number: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         process = shown(
             tmp_path, f"http://127.0.0.1:{server.getsockname()[1]}/", "--rate", "50", "--even",
@@ -279,10 +323,18 @@ def test_an_interrupted_run_is_one_of_the_time_that_it_had(tmp_path: Path) -> No
             one.close()
         under_way, _ = server.accept()
         under_way.recv(65_536)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         output, errors = process.communicate(timeout=60)
     assert "Interrupted after" in output and "of 600.0 s" in output, errors
     assert "counted as long as they had lasted" in output
     # The five answers of the second or so that there was, not of the ten minutes that were planned.
     achieved = float(output.partition("late p99\n")[2].split()[2])
     assert achieved > 0.1
+
+
+def test_a_full_disk_costs_the_file_and_not_the_result(tmp_path: Path, url: str) -> None:
+    plan = ["--rate", "20", "--even", "--seconds", "1", "--warmup", "0"]
+    process = shown(tmp_path, f"{url}/ok", *plan, "--json", "-o", "/dev/full")
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 1 and "No space left on device" in errors
+    assert json.loads(output)["rungs"][0]["requests"] == 20

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from frostline.commands._load_rows import SCHEMA
 from frostline.commands.load import _shown
-from frostline.experiment.load.client import CUT, OK, REFUSED, TIMEOUT, WORDS, Sent, prepare
+from frostline.experiment.load.client import CUT, OK, REFUSED, TIMEOUT, WORDS, Sent, _told_by, prepare
 from frostline.experiment.load.files import write_distribution, write_intervals
 from frostline.experiment.load.outcome import Summary, as_json, ceiling, response, summaries
 from frostline.experiment.load.plan import NS, ladder
@@ -278,3 +278,10 @@ def test_what_was_never_sent_is_json_too() -> None:
     told = summaries(sent)
     (rung,) = json.loads(json.dumps(as_json(sent, told, ceiling(told, 1)), allow_nan=False))["rungs"]
     assert rung["late"] is None and rung["valid"] is False
+
+
+def test_an_event_with_an_error_is_a_failure_and_one_with_none_is_not() -> None:
+    assert _told_by(b'{"error": null, "choices": [{"text": "a"}]}') == (True, True, -1)
+    for wrong in (b'{"error": {"message": "no"}, "choices": [{"text": "a"}]}', b'["error"]', b"5", b"{"):
+        with pytest.raises(ValueError):
+            _told_by(wrong)

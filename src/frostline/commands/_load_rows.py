@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from frostline.experiment.load.client import WORDS, Sent
+from frostline.experiment.load.client import Sent, word
 from frostline.experiment.load.files import ended, gaps_of, rung_of
 from frostline.recording.layout import Array
 from frostline.report.schema import Column, Schema
@@ -61,8 +61,8 @@ def _pieces(sent: Sent) -> Iterator[Piece]:
 
 def _words(sent: Sent) -> tuple[Array, list[str]]:
     """What each request's status is called, by number, and the words."""
-    # As one number: there are six statuses, and a code has three digits.
+    # As one number: a code has three digits.
     both, which = np.unique(sent.status * 1_000 + sent.code % 1_000, return_inverse=True)
-    called = [WORDS[one // 1_000].format(code=one % 1_000) for one in both.tolist()]
+    called = [word(one // 1_000, one % 1_000) for one in both.tolist()]
     words = sorted(set(called))
-    return np.array([words.index(word) for word in called], np.int32)[which], words
+    return np.array([words.index(one) for one in called], np.int32)[which], words

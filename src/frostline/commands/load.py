@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import shlex
 import sys
@@ -10,13 +11,14 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
-from urllib.parse import urlsplit
 
 import click
 
+from frostline.commands._ending import interruptible
 from frostline.commands._numbers import Range
+from frostline.commands._typed import typed
 from frostline.errors import FrostlineError
-from frostline.experiment.load.plan import NS, Rung, from_trace, ladder
+from frostline.experiment.load.plan import NS, Rung, from_trace, is_url, ladder
 from frostline.format import redact
 from frostline.report import Block, Line, Table, tocsv, toparquet, write
 
@@ -102,42 +104,62 @@ def load(
 
     if bool(rates) == (trace is not None):
         raise FrostlineError("load-plan", "give --rate or --trace", "For example: --rate 20", exit_code=2)
+    idle = typed({"seconds", "warmup", "even"}) if trace is not None else []
+    if idle:
+        raise FrostlineError(
+            "load-plan",
+            f"{', '.join(idle)} would change nothing: --trace says when",
+            "Leave it out.",
+            exit_code=2,
+        )
     rungs = from_trace(trace) if trace is not None else ladder(rates, seconds, warmup, seed, not even)
     target = _target(
         url, api, model, prompt, max_tokens, method, body.read() if body else b"", headers, deadline
     )
     if parquet_file is not None:
         toparquet.arrow()  # what is missing is said before the work, not after it
+    if hdr is not None:
+        importlib.import_module("hdrh")
     distribution, intervals = _histograms(hdr)
     for path in (output, csv_file, parquet_file, distribution, intervals):
         _writable(path)
-    with _progress(rungs, as_json) as shown:
+    with interruptible(), _progress(rungs, as_json) as shown:
         sent = client.run(target, rungs, shown)
     told = outcome.summaries(sent)
     found = outcome.ceiling(told, limit_ms)
     about = files.header(sent, redact([target.url])[0], seed)
-    if output is not None:
-        with output.open("w", encoding="utf-8") as file:
-            files.write_requests(sent, about, file)
-    if csv_file is not None or parquet_file is not None:
-        _tables(sent, about, csv_file, parquet_file)
-    if distribution is not None:
-        files.write_distribution(sent, distribution)
-    if intervals is not None:
-        files.write_intervals(sent, intervals)
-    if as_json:
-        click.echo(json.dumps(outcome.as_json(sent, told, found), indent=1))
-    else:
-        if sent.stopped >= 0:
-            ran, planned = (sent.stopped - sent.started) / NS, rungs[-1].stop / NS
-            click.echo(
-                f"Interrupted after {max(ran, 0.0):,.1f} s of {planned:,.1f} s: what follows is of that time."
-            )
-        write(_shown(sent, told, found), sys.stdout)
+    try:  # one without the other: a disk may be full, and who reads what is printed may have gone
+        _tell(sent, told, found, as_json)
+    finally:
         if output is not None:
-            click.echo(f"frostline report --requests {shlex.quote(str(output))}")
+            with output.open("w", encoding="utf-8") as file:
+                files.write_requests(sent, about, file)
+        if csv_file is not None or parquet_file is not None:
+            _tables(sent, about, csv_file, parquet_file)
+        if distribution is not None:
+            files.write_distribution(sent, distribution)
+        if intervals is not None:
+            files.write_intervals(sent, intervals)
+    if output is not None and not as_json:
+        click.echo(f"frostline report --requests {shlex.quote(str(output))}")
     answered = any(one.requests > sum(one.failures.values()) for one in told)
     return 0 if answered and all(one.valid for one in told) else 1
+
+
+def _tell(sent: Sent, told: list[Summary], found: Ceiling, as_json: bool) -> None:
+    """To stdout."""
+    from frostline.experiment.load import outcome
+
+    if as_json:
+        click.echo(json.dumps(outcome.as_json(sent, told, found), indent=1))
+        return
+    if sent.stopped >= 0:
+        ran, planned = (sent.stopped - sent.started) / NS, sent.rungs[-1].stop / NS
+        click.echo(
+            f"Interrupted after {max(ran, 0.0):,.1f} s of {planned:,.1f} s: what follows is of that time."
+        )
+    write(_shown(sent, told, found), sys.stdout)
+    sys.stdout.flush()
 
 
 def _histograms(hdr: Path | None) -> tuple[Path | None, Path | None]:
@@ -187,7 +209,7 @@ def _target(
 ) -> Target:
     from frostline.experiment.load.client import Target
 
-    if not _is_url(url):
+    if not is_url(url):
         raise FrostlineError(
             "load-url", f"{url!r} is no URL", "For example: http://127.0.0.1:8000", exit_code=2
         )
@@ -214,14 +236,6 @@ def _target(
     path = _PATHS[api]
     full = base if base.endswith(path) else base.removesuffix("/v1") + path
     return Target(full, "POST", body, tuple(pairs), stream=True, deadline=deadline)
-
-
-def _is_url(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is none
-        return False
 
 
 @contextlib.contextmanager
@@ -252,7 +266,13 @@ def _progress(rungs: list[Rung], quiet: bool) -> Iterator[Callable[[Sent], None]
 
 def _shown(sent: Sent, told: list[Summary], found: Ceiling) -> Iterator[Block]:
     for one in told:
-        if not one.valid:
+        if one.own:
+            yield Line(
+                f"INVALID at {one.rate:g} a second: {one.own:,} of {one.requests:,} requests could not be "
+                "sent for want of files or ports where the client runs. Raise `ulimit -n`, or lower it.",
+                "bad",
+            )
+        elif not one.valid:
             yield Line(
                 f"INVALID at {one.rate:g} a second: p99 of sending late is {one.late:.1f} ms, so the client "
                 "was the bottleneck. Use another machine, or a lower rate.",

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import gc
 import json
+import os
 import resource
+import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -24,9 +27,14 @@ from frostline.experiment.load.plan import Rung
 
 Int64 = npt.NDArray[np.int64]
 
-OK, TIMEOUT, CUT, REFUSED, STATUS, BROKEN = range(6)
-#: What a failure is called in the file.
-WORDS = ("ok", "timeout", "cut", "connection refused", "http {code}", "broken off")
+OK, TIMEOUT, CUT, REFUSED, STATUS, BROKEN, UNCONNECTED, UNNAMED, TLS = range(9)
+#: What a failure is called in the file (``word``).
+WORDS = (
+    "ok", "timeout", "cut", "connection refused", "http {code}", "broken off", "no connection: {reason}",
+    "no connection: the name cannot be resolved", "no connection: TLS",
+)  # fmt: skip
+#: What keeps a client from connecting that has run out of files or of ports: no doing of the server's.
+OWN_LIMITS = (errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS)
 #: Room to start in, once the loop runs and the arrays are there, ns.
 ROOM = 100_000_000
 
@@ -54,6 +62,7 @@ class Sent:
     """What became of each request of a plan, ns of CLOCK_MONOTONIC, -1 where there is none.
 
     Attributes:
+        code: the HTTP status of an answer; of a connection that was not made, the system's error number.
         last_token: of a stream, the last event that carries a choice, with text or without.
         gap_of, gap: gaps between chunks with text, ns, and the request of each: ``gaps`` of them, and
             ``gaps_lost`` more that there was no room for.
@@ -94,6 +103,25 @@ class Sent:
 
 #: Gaps between chunks that are kept, at most; the rest is counted.
 GAPS = 5_000_000
+
+
+def word(status: int, code: int) -> str:
+    """What became of a request, in words; ``code`` as ``Sent`` has it."""
+    if status == UNCONNECTED:
+        # None is given where each address of a name failed in another way.
+        return WORDS[status].format(reason=os.strerror(code) if code else "several reasons")
+    return WORDS[status].format(code=code)
+
+
+def unconnected(error: aiohttp.ClientConnectorError) -> tuple[int, int]:
+    """Why there was no connection: the status, and the system's number for it."""
+    if isinstance(error, aiohttp.ClientSSLError):
+        return TLS, 0
+    if isinstance(error.os_error, socket.gaierror):
+        return UNNAMED, 0
+    if error.os_error.errno == errno.ECONNREFUSED:
+        return REFUSED, 0
+    return UNCONNECTED, error.os_error.errno or 0
 
 
 def prepare(rungs: list[Rung], deadline: float, stream: bool = False) -> Sent:
@@ -255,8 +283,8 @@ async def _one(
         sent.status[number] = await asyncio.wait_for(_ask(session, target, sent, number), max(left, 0.001))
     except (asyncio.TimeoutError, TimeoutError):
         sent.status[number] = TIMEOUT
-    except aiohttp.ClientConnectorError:
-        sent.status[number] = REFUSED
+    except aiohttp.ClientConnectorError as error:
+        sent.status[number], sent.code[number] = unconnected(error)
     except (aiohttp.ClientError, OSError, ValueError):
         sent.status[number] = BROKEN
     finally:
@@ -325,7 +353,7 @@ def _told_by(data: bytes) -> tuple[bool, bool, int]:
     -1. A token may be without text: the answer's end, or a part of a character."""
     event = json.loads(data)
     try:
-        if "error" in event:
+        if event.get("error"):  # some send a null in each
             raise ValueError("the stream carries an error")
         total = (event.get("usage") or {}).get("completion_tokens", -1)
         total = total if isinstance(total, int) else -1

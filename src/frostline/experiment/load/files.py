@@ -12,7 +12,7 @@ from typing import Any, TextIO
 import numpy as np
 import numpy.typing as npt
 
-from frostline.experiment.load.client import TIMEOUT, WORDS, Sent
+from frostline.experiment.load.client import TIMEOUT, Sent, word
 from frostline.experiment.load.outcome import LATE_BOUND, response, stretches
 from frostline.experiment.load.plan import NS
 
@@ -74,7 +74,7 @@ def _rows(sent: Sent) -> Iterator[dict[str, Any]]:
         for name, value in (*times, ("tokens", tokens)):
             if value >= 0:
                 row[name] = value
-        row["status"] = WORDS[status].format(code=code)
+        row["status"] = word(status, code)
         if not measured:
             row["measured"] = False
         if rung:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from frostline.experiment.load.client import CUT, OK, WORDS, Sent
+from frostline.experiment.load.client import CUT, OK, OWN_LIMITS, UNCONNECTED, Sent, word
 from frostline.experiment.load.plan import NS
 
 Int64 = npt.NDArray[np.int64]
@@ -39,7 +39,8 @@ class Summary:
         service: the same of last - sent, of answers alone: what a closed loop would have seen.
         ttft: of streams, first - intended; of a failure without text, its response. tpot, itl: of what came;
             tpot is (last_token - first) / (tokens - 1).
-        late: p99 of sent - intended; ``valid`` whether it is within the bound.
+        late: p99 of sent - intended. own: requests that the client itself could not send, out of files or of
+            ports. ``valid``: ``late`` is within the bound, and ``own`` none.
     """
 
     rate: float
@@ -58,6 +59,7 @@ class Summary:
     tpot: dict[str, float]
     itl: dict[str, float]
     late: float
+    own: int
     valid: bool
 
     @property
@@ -168,6 +170,7 @@ def _summary(sent: Sent, stretch: Stretch, ends: Int64, took: npt.NDArray[np.flo
     kept = np.zeros(len(sent.intended), bool)
     kept[chosen] = True
     gaps = sent.gap[: sent.gaps][kept[sent.gap_of[: sent.gaps]]]
+    own = _own(sent, chosen)
     gone = chosen[sent.sent[chosen] >= 0]
     late = quantiles(sent.sent[gone] - sent.intended[gone]).get("p99", float("inf"))
     return Summary(
@@ -187,7 +190,8 @@ def _summary(sent: Sent, stretch: Stretch, ends: Int64, took: npt.NDArray[np.flo
         tpot=quantiles((sent.last_token[many] - sent.first[many]) / (sent.tokens[many] - 1)),
         itl=quantiles(gaps),
         late=late,
-        valid=late * 1e6 <= LATE_BOUND,
+        own=own,
+        valid=late * 1e6 <= LATE_BOUND and not own,
     )
 
 
@@ -195,9 +199,14 @@ def _failures(sent: Sent, chosen: Int64) -> dict[str, int]:
     failed = chosen[sent.status[chosen] != OK]
     words: dict[str, int] = {}
     for status, code in zip(sent.status[failed].tolist(), sent.code[failed].tolist(), strict=True):
-        word = WORDS[status].format(code=code)
-        words[word] = words.get(word, 0) + 1
+        name = word(status, code)
+        words[name] = words.get(name, 0) + 1
     return words
+
+
+def _own(sent: Sent, chosen: Int64) -> int:
+    """Of these, how many the client itself could not send."""
+    return int(np.isin(sent.code[chosen[sent.status[chosen] == UNCONNECTED]], OWN_LIMITS).sum())
 
 
 def _first(sent: Sent, chosen: Int64, took: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

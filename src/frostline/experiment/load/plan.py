@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 import numpy.typing as npt
@@ -115,3 +116,12 @@ def from_trace(path: Path) -> list[Rung]:
     stop = round(int(at[-1]) * len(at) / (len(at) - 1)) if at[-1] else NS
     stop = max(stop, int(at[-1]) + 1)
     return [Rung(len(at) / (stop / NS), 0, stop, 0, at)]
+
+
+def is_url(text: str) -> bool:
+    """Whether it can be asked: http or https, a host, and a port that is one."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none
+        return False
