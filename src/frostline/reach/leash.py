@@ -136,7 +136,7 @@ def _watch(life: int, told: int, patience: float) -> None:
     leader = int(word)
     if _said_so(life, leader):
         return
-    others = _descendants(leader)
+    others = descendants(leader)
     if _ended(leader):
         _signal(-leader, signal.SIGTERM)
     else:
@@ -144,12 +144,9 @@ def _watch(life: int, told: int, patience: float) -> None:
     until = time.monotonic() + patience
     while time.monotonic() < until and not _ended(leader):
         time.sleep(_EVERY)
-        others |= _descendants(leader)
+        others |= descendants(leader)
     _signal(-leader, signal.SIGKILL)
-    for pid, ticks in others.items():
-        now = proc.stat(pid)
-        if now is not None and now.start_ticks == ticks:  # else the number is another's by now
-            _signal(pid, signal.SIGKILL)
+    kill(others)
 
 
 def _said_so(life: int, leader: int) -> bool:
@@ -177,7 +174,7 @@ def _ended(pid: int) -> bool:
     return now is None or not now.alive
 
 
-def _descendants(root: int) -> dict[int, int]:
+def descendants(root: int) -> dict[int, int]:
     """pid -> start, of what descends from a process now, whatever group it is in."""
     parents: dict[int, list[tuple[int, int]]] = {}
     for pid in proc.everyone():
@@ -192,6 +189,14 @@ def _descendants(root: int) -> dict[int, int]:
                 found[pid] = ticks
                 waiting.append(pid)
     return found
+
+
+def kill(processes: dict[int, int]) -> None:
+    """SIGKILL to those of ``descendants`` that are still the same: a number may be another's by now."""
+    for pid, ticks in processes.items():
+        now = proc.stat(pid)
+        if now is not None and now.start_ticks == ticks:
+            _signal(pid, signal.SIGKILL)
 
 
 def _signal(pid: int, number: int) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from frostline.experiment.ablation.plan import Plan
-from frostline.reach.leash import leashed
+from frostline.reach.leash import descendants, kill, leashed
 
 FROSTLINE = (sys.executable, "-m", "frostline.commands.main")
 #: What `frostline load` may take beyond its plan: deadlines, and its own start.
@@ -37,14 +37,19 @@ def environment(*more: tuple[tuple[str, str], ...]) -> dict[str, str]:
 
 
 def stop(process: subprocess.Popen[bytes], patience: float) -> None:
-    """As an operator would; then harder, and its group with it."""
-    if process.poll() is None:
-        process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(patience)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    """As an operator would; then harder: its group, and what descends from it and has left that."""
+    others: dict[int, int] = {}
+    try:
+        if process.poll() is None:
+            others = descendants(process.pid)
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(patience)
+    finally:  # also where a second Ctrl-C says that nobody waits any longer
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        kill(others)
+        process.wait()
 
 
 def last_lines(log: Path) -> str:
@@ -120,7 +125,7 @@ def _call(command: list[str] | str, plan: Plan, folder: Path, more: tuple[tuple[
         try:
             output, _ = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
-            raise Failed(f"the load had not ended after {limit:.0f} s") from None
+            raise Failed(f"the load had not ended after {limit:.0f} s (by its window)") from None
         finally:
             stop(process, _LOAD_STOP)
     text = output.decode("utf-8", "replace")
@@ -155,8 +160,11 @@ def _own(plan: Plan, folder: Path) -> tuple[tuple[int, int], dict[str, Any]]:
     metrics = {name: told.get(name) for name, _ in plan.load.metrics}
     failures = sum(rung["failures"].values())
     found: dict[str, Any] = {"failures": failures, "requests": rung["requests"], "window_s": plan.window}
-    if rung["requests"] and failures == rung["requests"]:
-        found["why"] = "every request failed"
+    if rung["own"]:  # of no use to the screening either: the server was asked less
+        found["why"] = f"the client could not send {rung['own']} requests for want of files or ports"
+    elif rung["requests"] and failures == rung["requests"]:
+        words = ", ".join(f"{count:,} x {word}" for word, count in sorted(rung["failures"].items()))
+        found["why"] = f"every request failed: {words}"
     elif not rung["answered"]:
         found["why"] = "no answer came within the window: it is shorter than an answer takes"
     else:
@@ -181,13 +189,19 @@ def _theirs(plan: Plan, folder: Path) -> tuple[tuple[int, int], dict[str, Any]]:
         tag = f' with "tag": "{plan.load.tag}"' if plan.load.tag else ""
         raise Failed(f"the load printed no JSON object{tag}{last_lines(folder / 'load.out')}")
     try:
-        window = [float(last.get(name, other)) for name, other in (("t0", begun), ("t1", ended))]
+        first, second = (float(last.get(name, other)) for name, other in (("t0", begun), ("t1", ended)))
     except (TypeError, ValueError) as error:
         raise Failed(f"t0 and t1 of the load are no times: {error}") from error
+    # Of another clock no pass would lie in the window, and any effect were "not the collector".
+    if not (math.isfinite(second - first) and first < second and first < ended and second > begun):
+        raise Failed(
+            f"the load says t0 = {first:.3f} and t1 = {second:.3f}: no stretch of its run, which went from "
+            f"{begun:.3f} to {ended:.3f} (Unix seconds)"
+        )
     offset = time.monotonic_ns() - time.time_ns()
-    first, second = (int(at * 1e9) + offset for at in window)
     found = _checked({name: last.get(name) for name, _ in plan.load.metrics}, optional=False)
-    return (first, second), found | {"window_s": round(window[1] - window[0], 3)}
+    window = (int(first * 1e9) + offset, int(second * 1e9) + offset)
+    return window, found | {"window_s": round(second - first, 3)}
 
 
 def _checked(metrics: dict[str, Any], optional: bool) -> dict[str, Any]:

@@ -149,12 +149,19 @@ def _server(plan: Plan, arm: Arm, folder: Path, progress: Progress) -> Iterator[
             _await_ready(plan, process, log, folder / "rec")
             try:
                 yield process.pid
-            finally:
-                if process.poll() is not None:  # what the load makes of that is not the cause
-                    raise Failed(f"the server ended with {process.returncode} under load{last_lines(log)}")
+            except Exception:  # not Ctrl-C; and what the load makes of a server that has ended is no cause
+                _check_alive(process, log)
+                raise
+            _check_alive(process, log)
         finally:
+            progress("ending the server")
             stop(process, plan.stop)
             _await_helper(folder / "rec")
+
+
+def _check_alive(process: subprocess.Popen[bytes], log: Path) -> None:
+    if process.poll() is not None:
+        raise Failed(f"the server ended with {process.returncode} under load{last_lines(log)}")
 
 
 def _check_free(plan: Plan) -> None:
