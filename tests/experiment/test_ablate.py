@@ -228,26 +228,63 @@ def test_a_server_that_was_left_behind_is_not_measured(tmp_path: Path) -> None:
     assert "something answers at 127.0.0.1" in run.why and not (tmp_path / "starts").exists()
 
 
-def test_try_of_one_block_keeps_nothing(tmp_path: Path) -> None:
+def test_try_of_one_block_keeps_no_policy_and_all_of_its_runs(tmp_path: Path) -> None:
     port = free_port()
     server = [sys.executable, str(HERE / "paused.py"), str(port), str(tmp_path / "starts")]
     url = f"http://127.0.0.1:{port}/"
     load = f"{sys.executable} {HERE / 'asking.py'} {url} 5 {tmp_path / 'count'}"
     keep = tmp_path / "keep.env"
     options = ["--ready-url", f"{url}health", "--load", load, "--metric", "work:lower", "--write", str(keep)]
-    done = subprocess.run(
-        [*FROSTLINE, "try", "--policy", "freeze@Engine", *options, "--blocks", "1", "--", *server],
-        env=environment(tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    (tmp_path / "tmp").mkdir()
+
+    def tried(*more: str) -> subprocess.CompletedProcess[str]:
+        words = ["--policy", "freeze@Engine", *options, "--blocks", "1", *more, "--", *server]
+        return subprocess.run(
+            [*FROSTLINE, "try", *words],
+            env=environment(tmp_path, TMPDIR=str(tmp_path / "tmp")),
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+
+    done = tried()
     assert done.returncode == 1 and "Not kept: it cannot be told whether freeze@Engine gains" in done.stdout
     assert not keep.exists() and "6 are the fewest" in done.stdout
-    assert (tmp_path / "starts").read_text().split() == ["none", "freeze@Engine", "freeze@Engine", "none"]
+    starts = ["none", "freeze@Engine", "freeze@Engine", "none"]
+    assert (tmp_path / "starts").read_text().split() == starts
+    (folder,) = (tmp_path / "tmp").glob("frostline-try-*")
+    assert f"with -o {folder} and more --blocks the same command goes on from there" in done.stderr
+    assert not list(folder.glob("*/rec")), "nobody looks for recordings there"
+    assert tried("-o", str(folder)).stdout == done.stdout
+    assert (tmp_path / "starts").read_text().split() == starts, "all runs were there"
+
+
+def test_the_folder_of_a_try_that_failed_is_there_as_it_says(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    flags = ["--ready-after", "1s", "--load", "true", "--metric", "work:lower"]
+    words = ["--policy", "freeze", *flags, "--", sys.executable, "-c", "import sys; sys.exit('no model')"]
+    done = subprocess.run(
+        [*FROSTLINE, "try", *words],
+        env=environment(tmp_path, TMPDIR=str(tmp_path / "tmp")),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    (folder,) = (tmp_path / "tmp").glob("frostline-try-*")
+    assert done.returncode == 1 and "[ablate-run]" in done.stderr and "no model" in done.stderr
+    assert f"Its output is in {folder}. Mend it; with -o {folder} the same command goes on." in done.stderr
+    assert len(results(folder)) == 3 and "no model" in (folder / "0-0-none-2" / "server.log").read_text()
 
 
 def test_what_is_kept_is_written_as_it_is_typed() -> None:
     ready = {"kind": "url", "url": "http://127.0.0.1:1/a b"}
     plan = Plan(("serve", "it"), ready, Load("u"), (Arm("none"), Arm("f", "follow", ("Engine",))))
     assert configuration(plan) == ["FROSTLINE_POLICY=follow@Engine"]
+
+
+def test_flags_beside_a_plan_are_refused_and_not_left_out(tmp_path: Path) -> None:
+    plan = str(write_plan(tmp_path, 1))
+    error = CliRunner().invoke(ablate, [plan, "--dry-run", "--window", "20s", "--role", "A"]).exception
+    assert isinstance(error, FrostlineError) and (error.slug, error.exit_code) == ("experiment-flags", 2)
+    assert "--role, --window would change nothing" in error.message and plan in error.remedy
+    assert CliRunner().invoke(ablate, [plan, "--dry-run", "--blocks", "7"]).exception is None

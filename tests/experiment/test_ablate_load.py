@@ -7,15 +7,17 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from frostline.commands._experiment import Flags, arm_of, plan_of
+from frostline.commands._experiment import Flags, plan_of
+from frostline.experiment.ablation.asking import Failed, ask
 from frostline.experiment.ablation.doing import RESULTS, VERSION, chosen
-from frostline.experiment.ablation.plan import CONTROL, Arm, Plan, of, read
+from frostline.experiment.ablation.plan import CONTROL, Arm, Plan, arm_of, of, read
 from frostline.experiment.ablation.running import SCREEN, Run, run_once
 from frostline.experiment.load.plan import ladder
 from frostline.experiment.statistics import order
@@ -119,7 +121,7 @@ def plan_with(tmp_path: Path, env: dict[str, str], window: str) -> Plan:
 @pytest.mark.parametrize(
     ("env", "why"),
     [
-        ({"PAUSED_ERRORS": "1"}, "every request failed"),
+        ({"PAUSED_ERRORS": "1"}, "every request failed: 10 x http 500"),
         ({"PAUSED_SLOW": "1.5"}, "no answer came within the window: it is shorter than an answer takes"),
     ],
 )
@@ -178,6 +180,37 @@ def test_the_screening_counts_passes_so_that_a_late_client_is_no_matter(tmp_path
     for block, why in ((0, "the client was the bottleneck"), (SCREEN, "")):
         run = run_once(plan, plan.arms[0], (block, 0, 0), tmp_path / "run", lambda what: None)
         assert run.why[: len(why) or None] == why and run.requests == 2_400 and run.metrics
+
+
+def answered(tmp_path: Path, answer: str) -> tuple[tuple[int, int], dict[str, Any]]:
+    """What is made of a load that prints this."""
+    data = {
+        "server": {"command": "none", "ready-after": 1},
+        "load": {"command": f"echo '{answer}'", "metrics": {"x": "lower"}},
+        "arm": [{"name": "none"}, {"name": "freeze", "policy": "freeze"}],
+    }
+    return ask(of(data), tmp_path)
+
+
+def test_the_window_of_a_load_is_a_stretch_of_its_run(tmp_path: Path) -> None:
+    begun = time.time()
+    (first, second), found = answered(tmp_path, f'{{"x": 2, "t0": {begun - 1}, "t1": {begun + 60}}}')
+    assert second - first == pytest.approx(61e9, abs=1e6) and found["window_s"] == pytest.approx(61)
+    assert found["metrics"] == {"x": 2}
+    until = time.monotonic_ns() + 60_000_000_000
+    assert second <= until, "Unix seconds have become CLOCK_MONOTONIC"
+    other = time.monotonic()
+    for wrong in (
+        f'"t0": {other}, "t1": {other + 1}',  # another clock: no pass of any arm would lie in it
+        f'"t0": {begun + 2}, "t1": {begun - 2}',
+        f'"t0": {begun + 3600}, "t1": {begun + 3660}',
+        '"t0": NaN',
+        '"t1": Infinity',
+    ):
+        with pytest.raises(Failed, match="no stretch of its run"):
+            answered(tmp_path, f'{{"x": 2, {wrong}}}')
+    with pytest.raises(Failed, match="no times"):
+        answered(tmp_path, '{"x": 2, "t0": "noon"}')
 
 
 FLAGS = Flags(URL, None, None, URL, 20.0, (), None, None, "10s", "60s")

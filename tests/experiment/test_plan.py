@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from frostline.errors import FrostlineError
 from frostline.experiment.ablation.doing import estimate
-from frostline.experiment.ablation.plan import of, of_roles, read
+from frostline.experiment.ablation.plan import arm_of, of, of_roles, read
 
 GOOD: dict[str, Any] = {
     "server": {"command": "serve --port 1", "ready-url": "http://127.0.0.1:1/"},
@@ -67,11 +67,18 @@ def change(path: str, value: object) -> dict[str, Any]:
         ("server.command", [1], "not a list of texts"),
         ("server.ready-url", None, "when it is ready"),
         ("server.ready-after", "1s", "exclude each other"),
+        ("server.ready-url", "127.0.0.1:1", "is no URL"),
         ("server.env", {"FROSTLINE_POLICY": "x"}, "FROSTLINE_POLICY"),
         ("server.cpus", "all", "names no CPUs"),
         ("server.patience", "soon", "is no time"),
         ("load.command", "x", "not both"),
         ("load.rate", 0, "no number of requests"),
+        ("load.url", "127.0.0.1:8000", "is none"),
+        ("load.url", "http://127.0.0.1:80o0", "is none"),
+        ("load.metrics", {"p95": "lower"}, "measures no 'p95'"),
+        ("load.metrics", {"p99": ["lower"]}, "higher or lower"),
+        ("load.options", "--api chat --seconds=20", "options have --seconds=20"),
+        ("load.tag", "x", "has tag, which does nothing beside url"),
         ("load.beside", ["a"], "is no text"),
         ("load.metrics", {"p99": "good"}, "higher or lower"),
         ("run.blocks", 2.5, "no whole number"),
@@ -79,6 +86,7 @@ def change(path: str, value: object) -> dict[str, Any]:
         ("run.window", 0, "window is empty"),
         ("run.keep", "no", "neither true nor false"),
         ("run.margin", 2.0, "is no share"),
+        ("run.margin", "2%", "is no share"),
         ("arms.policy", "", "is no text"),
         ("arm", [{"name": "a"}], "not both"),
         ("arms", None, "give [arms]"),
@@ -125,3 +133,15 @@ def test_more_blocks_are_the_same_experiment_and_another_load_is_not() -> None:
     assert of(GOOD).name == of(change("run.blocks", 40)).name
     assert of(GOOD).name != of(change("load.beside", "ask again")).name
     assert of(GOOD).name != of(change("load.rate", 6)).name
+
+
+def test_a_policy_for_some_is_for_them_also_where_no_role_is_named() -> None:
+    (_, every) = of_roles("follow,budget=5ms@Engine+Worker", ())
+    assert (every.roles, every.given) == (("Engine", "Worker"), "follow,budget=5ms@Engine+Worker")
+    assert arm_of("freeze@!Front", "b").given == "freeze@!Front" and arm_of("", "none").given == ""
+
+
+def test_what_is_of_the_other_kind_of_load_is_refused() -> None:
+    data = change("load", {"command": "ask", "metrics": {"x": "lower"}, "rate": 20})
+    with pytest.raises(FrostlineError, match="has rate, which does nothing beside command"):
+        of(data)

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from frostline.commands._numbers import Range
 from frostline.commands.run import checked_ready, seconds
 from frostline.errors import FrostlineError
 from frostline.experiment.ablation.plan import OWN_METRICS, Arm, Load, Plan, checked
@@ -17,7 +18,7 @@ _OPTIONS = (
     click.option("--ready-log", metavar="REGEX", help="... when a line of its output matches."),
     click.option("--ready-after", metavar="TIME", help="... so long after the start."),
     click.option("--load-url", metavar="URL", help="Ask this by `frostline load`."),
-    click.option("--rate", type=click.FloatRange(0.01, 1e6), default=10.0, show_default=True,
+    click.option("--rate", type=Range(0.01, 1e6), default=10.0, show_default=True,
                  help="Requests a second, for --load-url."),
     click.option("--load-option", "load_options", multiple=True, metavar="OPTION",
                  help="Of `frostline load`, for --load-url: --load-option=--api --load-option=chat"),
@@ -84,13 +85,6 @@ def plan_of(
             window=seconds(given.window),
         )
     )
-
-
-def arm_of(policy: str) -> Arm:
-    """An arm named by its policy."""
-    plain, _, whom = policy.partition("@")
-    roles = tuple(role.strip() for role in whom.removeprefix("!").split("+")) if whom else ()
-    return Arm(policy, plain.strip(), roles, whom.startswith("!"))
 
 
 def _load(given: Flags) -> Load:

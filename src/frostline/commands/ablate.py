@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
+import shlex
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
 
+from frostline.commands._ending import interruptible
 from frostline.commands._experiment import Flags, flags, plan_of, wrong
 from frostline.commands._outcome import after, before, minutes
+from frostline.commands._typed import typed
 from frostline.commands.run import checked_policy
 from frostline.experiment.ablation import doing
 from frostline.experiment.ablation import plan as plans
@@ -65,6 +66,12 @@ def ablate(
             raise wrong(
                 "give one PLAN.toml, or --policy and a command behind --", "frostline ablate plan.toml"
             )
+        beside = typed({"roles", *(one.name for one in fields(Flags))})
+        if beside:
+            raise wrong(
+                f"{', '.join(beside)} would change nothing: a PLAN.toml says that itself",
+                f"Write it into {words[0]}.",
+            )
         plan = plans.read(Path(words[0]))
     else:
         plan = plan_of(Flags(**given), words, plans.of_roles(policy, roles), roles)
@@ -98,11 +105,12 @@ def check_policies(plan: Plan) -> None:
 def performed(plan: Plan, folder: Path) -> doing.Done:
     """Makes the runs, and says on stderr where it is."""
     write(before(plan), sys.stderr)
-    with _ended_by_term(), _progress() as shown:
+    with interruptible(), _progress() as shown:
         try:
             return doing.perform(plan, folder, shown)
         except KeyboardInterrupt:
-            click.echo(f"\nfrostline: stopped; the same command goes on from there ({folder})", err=True)
+            there = shlex.quote(str(folder))
+            click.echo(f"\nfrostline: stopped; with -o {there} the same command goes on from there", err=True)
             raise
 
 
@@ -135,23 +143,6 @@ def to_json(outcome: Outcome) -> dict[str, Any]:
         "machine": outcome.done.machine,
         "runs": [asdict(run) for run in outcome.done.runs],
     }
-
-
-def _told(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
-@contextlib.contextmanager
-def _ended_by_term() -> Iterator[None]:
-    """SIGTERM and SIGHUP stop it as Ctrl-C does: the server must not be left behind."""
-    before_us = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    for number in before_us:
-        signal.signal(number, _told)
-    try:
-        yield
-    finally:
-        for number, action in before_us.items():
-            signal.signal(number, action)
 
 
 @contextlib.contextmanager

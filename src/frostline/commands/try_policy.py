@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
+import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from frostline.commands._experiment import Flags, arm_of, flags, plan_of
+from frostline.commands._experiment import Flags, flags, plan_of
+from frostline.commands._numbers import Range
 from frostline.commands.ablate import check_policies, performed, show, to_json
 from frostline.experiment.ablation.judging import Judged, Mechanism, Outcome, judge
-from frostline.experiment.ablation.plan import CONTROL, Arm, Plan
+from frostline.experiment.ablation.plan import CONTROL, Arm, Plan, arm_of
 from frostline.experiment.statistics import IMPROVED, INCONCLUSIVE
 from frostline.report import Line, write
 
@@ -33,7 +34,7 @@ MEMORY = 1.10
 @click.option(
     "--blocks", type=click.IntRange(1, 1000), help="Of four runs each; 6 are the fewest that conclude."
 )
-@click.option("--max-memory", type=click.FloatRange(1.0), default=MEMORY, show_default=True,
+@click.option("--max-memory", type=Range(min=1.0), default=MEMORY, show_default=True,
               help="Times the memory of today that it may take and still be kept.")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Folder of the runs; it goes on there if it was stopped.")  # fmt: skip
@@ -61,9 +62,11 @@ def try_policy(
     Ends with 0 if it gained, 3 if it did not, 1 if it cannot tell.
     """
     plan = plan_of(Flags(**given), command, (Arm(CONTROL), arm_of(policy)), blocks=blocks or 0)
+    if output is None:
+        plan = replace(plan, keep=False)  # nobody would find the recordings
     check_policies(plan)
-    with _folder(output) as folder:
-        outcome = judge(plan, performed(plan, folder))
+    folder = output or Path(tempfile.mkdtemp(prefix="frostline-try-"))
+    outcome = judge(plan, performed(plan, folder))
     kept, words = decide(outcome, max_memory)
     settings = configuration(plan) if kept else []
     if as_json:
@@ -79,9 +82,16 @@ def try_policy(
     if kept and keep_file is not None:
         keep_file.write_text("".join(f"{line}\n" for line in settings), encoding="utf-8")
         click.echo(f"settings: {keep_file}", err=True)
-    if kept:
-        return 0
-    return 1 if outcome.blocks < outcome.least or outcome.main[0].verdict == INCONCLUSIVE else 3
+    code = 0 if kept else 3
+    if not kept and (outcome.blocks < outcome.least or outcome.main[0].verdict == INCONCLUSIVE):
+        code = 1
+    if output is None:
+        if code == 1:
+            goes = f"with -o {shlex.quote(str(folder))} and more --blocks the same command goes on from there"
+            click.echo(f"frostline: the runs are kept: {goes}", err=True)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    return code
 
 
 def decide(outcome: Outcome, max_memory: float) -> tuple[bool, str]:
@@ -132,13 +142,3 @@ def _command(plan: Plan) -> str:
         f"{shlex.join(words)}\n  or, where the server itself says that start-up is over, in its environment\n"
         f"    {configuration(plan)[0]}"
     )
-
-
-@contextlib.contextmanager
-def _folder(output: Path | None) -> Iterator[Path]:
-    """The folder of the runs; without -o one that is gone afterwards."""
-    if output is not None:
-        yield output
-        return
-    with tempfile.TemporaryDirectory(prefix="frostline-try-") as folder:
-        yield Path(folder)

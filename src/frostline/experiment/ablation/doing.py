@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
@@ -45,9 +46,14 @@ class Done:
     why: str = ""
 
 
-def estimate(plan: Plan) -> tuple[int, float]:
-    """(runs, seconds at least: the servers' starts come on top)."""
-    runs = plan.each * (plan.compared + 1) * plan.blocks + (len(plan.arms) if plan.screened else 0)
+def estimate(plan: Plan, confirmed: int = 0) -> tuple[int, float]:
+    """(runs, seconds at least: the servers' starts come on top).
+
+    Args:
+        confirmed: arms in the blocks, once the screening has told them.
+    """
+    arms = confirmed or plan.compared + 1
+    runs = plan.each * arms * plan.blocks + (len(plan.arms) if plan.screened else 0)
     return runs, runs * (plan.warmup + plan.window + plan.drain)
 
 
@@ -61,15 +67,17 @@ def perform(plan: Plan, folder: Path, progress: Progress) -> Done:
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder):
         facts, runs = _begin(plan, folder)
+        total, _ = estimate(plan)
         took = [run.seconds for run in runs]
         if plan.screened:
             for place, arm in enumerate(plan.arms):
-                _place(plan, arm, SCREEN, place, folder, runs, took, progress)
+                _place(plan, arm, SCREEN, place, folder, runs, took, total, progress)
         confirmed, why = chosen(plan, runs)
+        total, _ = estimate(plan, len(confirmed))
         for block in range(plan.blocks):
             runs_of = order(len(confirmed), block, plan.seed)[: plan.each * len(confirmed)]
             for place, number in enumerate(runs_of):
-                _place(plan, confirmed[number], block, place, folder, runs, took, progress)
+                _place(plan, confirmed[number], block, place, folder, runs, took, total, progress)
     return Done(tuple(runs), confirmed, facts, why)
 
 
@@ -94,13 +102,13 @@ def _place(
     folder: Path,
     runs: list[Run],
     took: list[float],
+    total: int,
     progress: Progress,
 ) -> None:
     """One run that counts, after as many that do not as the plan allows."""
     before = [run for run in runs if (run.block, run.place, run.arm) == (block, place, arm.name)]
     if any(run.valid for run in before):
         return
-    total, _ = estimate(plan)
     where = "screening" if block == SCREEN else f"block {block + 1} of {plan.blocks}"
     for attempt in range(len(before), len(before) + plan.tries):
         done = sum(run.valid for run in runs)
@@ -123,7 +131,7 @@ def _place(
     raise FrostlineError(
         "ablate-run",
         f"{where}, arm {arm.name!r}: no valid run in {plan.tries} tries; the last: {before[-1].why}",
-        f"Its output is in {folder}. Mend it; the same command goes on from there.",
+        f"Its output is in {folder}. Mend it; with -o {shlex.quote(str(folder))} the same command goes on.",
     )
 
 

@@ -6,13 +6,13 @@ import hashlib
 import importlib
 import json
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from frostline.errors import FrostlineError
+from frostline.experiment.ablation.tables import cpus, env, flag, seconds, share, whole, words, wrong
+from frostline.experiment.load.plan import is_url
 from frostline.experiment.statistics import LEVEL, MARGIN, least_blocks
 
 CONTROL = "none"
@@ -21,8 +21,8 @@ ALL = "all"
 OWN_METRICS = {"p99": "lower", "p50": "lower", "achieved": "higher", "ttft_p99": "lower", "tpot_p50": "lower"}
 #: The arms that go on from the screening to the clock, unless set.
 CONFIRM = 3
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h)?")
-_SECONDS = {None: 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+#: Options of `frostline load` that a run has from the plan.
+_OURS = {"--rate", "--trace", "--seconds", "--warmup", "--seed", "--json", "-o", "--output"}
 _KEYS = {
     "": {"server", "load", "run", "arms", "arm"},
     "server": {
@@ -147,11 +147,6 @@ class Plan:
         return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def wrong(message: str, remedy: str = "See `frostline explain ablate`.") -> FrostlineError:
-    """A plan that is none."""
-    return FrostlineError("ablate-plan", message, remedy, exit_code=2)
-
-
 def of_roles(policy: str, roles: Sequence[str]) -> tuple[Arm, ...]:
     """None, each role alone, all but one, all: of the roles named, so that all is each together and no more.
 
@@ -165,21 +160,14 @@ def of_roles(policy: str, roles: Sequence[str]) -> tuple[Arm, ...]:
         arms += [
             Arm(f"all but {role}", policy, tuple(other for other in roles if other != role)) for role in roles
         ]
-    return (*arms, Arm(ALL, policy, roles))
+    return (*arms, Arm(ALL, policy, roles) if roles else arm_of(policy, ALL))
 
 
-def seconds(value: object, name: str) -> float:
-    """A time: a number of seconds, or text such as ``90s`` or ``2min``.
-
-    Raises:
-        FrostlineError: ``ablate-plan``.
-    """
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e7:
-        return float(value)
-    found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
-    if found is None:
-        raise wrong(f"{name} = {value!r} is no time", "For example: 60s, 2min, or a number of seconds.")
-    return float(found[1]) * _SECONDS[found[2]]
+def arm_of(policy: str, name: str = "", env: tuple[tuple[str, str], ...] = (), cpus: str = "") -> Arm:
+    """An arm of a policy as it is typed (``follow@Engine+Worker``), which is its name too, unless given."""
+    plain, at, whom = policy.partition("@")
+    roles = tuple(role.strip() for role in whom.removeprefix("!").split("+")) if at else ()
+    return Arm(name or policy, plain.strip(), roles, whom.startswith("!"), env, cpus)
 
 
 def read(path: Path) -> Plan:
@@ -207,7 +195,7 @@ def of(data: Mapping[str, Any]) -> Plan:
     """
     _known(data, "")
     server, load, run = (_table(data, name) for name in ("server", "load", "run"))
-    command = _words(server, "command")
+    command = words(server, "command")
     if not command:
         raise wrong("[server] has no command", 'For example: command = "vllm serve ./model"')
     arms, roles = _arms(data)
@@ -218,21 +206,21 @@ def of(data: Mapping[str, Any]) -> Plan:
             load=_load(load),
             arms=arms,
             roles=roles,
-            blocks=_whole(run, "blocks", 0, 0, 1000),
+            blocks=whole(run, "blocks", 0, 0, 1000),
             warmup=seconds(run.get("warmup", 10.0), "warmup"),
             window=seconds(run.get("window", 60.0), "window"),
             drain=seconds(run.get("drain", 1.0), "drain"),
             patience=seconds(server.get("patience", 600.0), "patience"),
             stop=seconds(server.get("stop", 30.0), "stop"),
-            tries=_whole(run, "tries", 3, 1, 100),
-            seed=_whole(run, "seed", 0, 0, 2**31),
-            margin=float(run.get("margin", MARGIN)),
-            confirm=_whole(run, "confirm", CONFIRM, 0, 1000),
-            keep=_flag(run, "keep", True),
-            pairs=_flag(run, "pairs", False),
-            env=_env(server),
-            cpus=_cpus(server),
-            options=_words(server, "options"),
+            tries=whole(run, "tries", 3, 1, 100),
+            seed=whole(run, "seed", 0, 0, 2**31),
+            margin=share(run, "margin", MARGIN),
+            confirm=whole(run, "confirm", CONFIRM, 0, 1000),
+            keep=flag(run, "keep", True),
+            pairs=flag(run, "pairs", False),
+            env=env(server),
+            cpus=cpus(server),
+            options=words(server, "options"),
         )
     )
 
@@ -250,9 +238,21 @@ def checked(plan: Plan) -> Plan:
         raise wrong(f"two arms have the same name: {', '.join(names)}", "Each arm has a name of its own.")
     if plan.window <= 0:
         raise wrong("the window is empty", "For example: window = 60s")
-    if not 0 < plan.margin < 1:
-        raise wrong(f"margin = {plan.margin:g} is no share", "For example: margin = 0.02")
+    if plan.load.url:
+        _asked(plan.load)
     return Plan(**{**plan.__dict__, "blocks": plan.blocks or plan.least})
+
+
+def _asked(load: Load) -> None:
+    """What ``frostline load`` would say itself, but only once the server has started."""
+    if not is_url(load.url):
+        raise wrong(f"the load's url {load.url!r} is none", "For example: http://127.0.0.1:8000")
+    for name, _ in load.metrics:
+        if name not in OWN_METRICS:
+            raise wrong(f"`frostline load` measures no {name!r}", f"There are: {', '.join(OWN_METRICS)}.")
+    for word in load.options:
+        if word.partition("=")[0] in _OURS:
+            raise wrong(f"the load's options have {word}", "The plan has rate, window, warmup and seed.")
 
 
 def _known(table: Mapping[str, Any], name: str) -> None:
@@ -269,48 +269,6 @@ def _table(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
         raise wrong(f"{name} is no table", f"Write [{name}].")
     _known(table, name)
     return table
-
-
-def _words(table: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    value = table.get(name, ())
-    try:
-        words = shlex.split(value) if isinstance(value, str) else list(value)
-    except (TypeError, ValueError) as error:
-        raise wrong(f"{name}: {error}") from error
-    if not all(isinstance(word, str) for word in words):
-        raise wrong(f"{name} = {value!r} is not a list of texts")
-    return tuple(words)
-
-
-def _whole(table: Mapping[str, Any], name: str, default: int, least: int, most: int) -> int:
-    value = table.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise wrong(f"{name} = {value!r} is no whole number from {least} to {most}")
-    return value
-
-
-def _flag(table: Mapping[str, Any], name: str, default: bool) -> bool:
-    value = table.get(name, default)
-    if not isinstance(value, bool):
-        raise wrong(f"{name} = {value!r} is neither true nor false")
-    return value
-
-
-def _env(table: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    value = table.get("env", {})
-    if not isinstance(value, dict):
-        raise wrong(f"env = {value!r} is no table", 'For example: env = { NAME = "value" }')
-    for name in value:
-        if name.startswith("FROSTLINE_POLICY"):
-            raise wrong(f"env has {name}", 'Write policy = "..." instead.')
-    return tuple((str(name), str(text)) for name, text in value.items())
-
-
-def _cpus(table: Mapping[str, Any]) -> str:
-    value = table.get("cpus", "")
-    if not isinstance(value, str) or (value and not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", value)):
-        raise wrong(f"cpus = {value!r} names no CPUs", 'For example: cpus = "0-3,8"')
-    return value
 
 
 def _ready(server: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -332,6 +290,8 @@ def _ready(server: Mapping[str, Any]) -> dict[str, Any] | None:
         except re.error as error:
             raise wrong(f"ready-log: {error}") from error
         return {"kind": "log", "regex": value}
+    if not is_url(value):
+        raise wrong(f"ready-url = {value!r} is no URL", "For example: http://127.0.0.1:8000/health")
     return {"kind": "url", "url": value}
 
 
@@ -339,11 +299,15 @@ def _load(load: Mapping[str, Any]) -> Load:
     url, command = load.get("url", ""), load.get("command", "")
     if bool(url) == bool(command):
         raise wrong("[load] needs a url (for `frostline load`) or a command, and not both")
+    for name in ("rate", "options") if command else ("tag",):
+        if name in load:
+            raise wrong(f"[load] has {name}, which does nothing beside {'command' if command else 'url'}")
     beside = load.get("beside", "")
     if not isinstance(beside, str):
         raise wrong(f"beside = {beside!r} is no text", "A shell command.")
     metrics = load.get("metrics", OWN_METRICS if url else {})
-    if not isinstance(metrics, dict) or not metrics or not set(metrics.values()) <= {"higher", "lower"}:
+    ways = metrics.values() if isinstance(metrics, dict) else ()
+    if not ways or not all(way in ("higher", "lower") for way in ways):
         raise wrong(
             f"metrics = {metrics!r}: of each name, whether higher or lower is better",
             'For example: metrics = { tokens_s = "higher", p99_ms = "lower" }',
@@ -352,7 +316,7 @@ def _load(load: Mapping[str, Any]) -> Load:
     if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not rate > 0:
         raise wrong(f"rate = {rate!r} is no number of requests a second")
     better = tuple((name, way == "higher") for name, way in metrics.items())
-    options, tag = _words(load, "options"), str(load.get("tag", ""))
+    options, tag = words(load, "options"), str(load.get("tag", ""))
     return Load(str(url), float(rate), options, str(command), tag, better, beside)
 
 
@@ -362,7 +326,7 @@ def _arms(data: Mapping[str, Any]) -> tuple[tuple[Arm, ...], tuple[str, ...]]:
         raise wrong("give [arms] (a policy and roles) or some [[arm]], and not both")
     if not one_by_one:
         table = _table(data, "arms")
-        policy, roles = table.get("policy", "freeze"), _words(table, "roles")
+        policy, roles = table.get("policy", "freeze"), words(table, "roles")
         if not isinstance(policy, str) or not policy:
             raise wrong(f"policy = {policy!r} is no text")
         return of_roles(policy, roles), roles
@@ -374,7 +338,5 @@ def _arms(data: Mapping[str, Any]) -> tuple[tuple[Arm, ...], tuple[str, ...]]:
         name, policy = one.get("name", ""), one.get("policy", "")
         if not isinstance(name, str) or not name or not isinstance(policy, str):
             raise wrong(f"an [[arm]] needs a name, and a policy in quotes: {one!r}")
-        plain, at, whom = policy.partition("@")
-        roles = tuple(role.strip() for role in whom.removeprefix("!").split("+")) if at else ()
-        arms.append(Arm(name, plain.strip(), roles, whom.startswith("!"), _env(one), _cpus(one)))
+        arms.append(arm_of(policy, name, env(one), cpus(one)))
     return tuple(arms), ()
