@@ -20,6 +20,8 @@ TEXT = """
 import gc, frostline, time
 frostline.install(role="Engine")
 kept = [[i] for i in range(100_000)]
+with frostline.span("step"):
+    time.sleep(1)  # a warm-up
 frostline.startup_complete()
 for number in range(5):
     with frostline.span("step"):
@@ -50,6 +52,7 @@ def test_one_pair_concludes_nothing(sessions: dict[str, Path], tmp_path: Path) -
     assert not told["concluded"] and told["rows"][0]["effect"]["ratio"] < 1
     steps = [row for row in told["rows"] if row["what"] == "step, p99"]
     assert len(steps) == 1 and steps[0]["role"] == "Engine" and steps[0]["b"] < steps[0]["a"]
+    assert steps[0]["a"] < 1_000, "start-up has no part in it"
     odd = subprocess.run([*command, command[-1]], env=environment(tmp_path), capture_output=True, text=True)
     assert odd.returncode == 2 and "[compare-pairs]" in odd.stderr
 

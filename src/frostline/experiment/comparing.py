@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from frostline.analysis import Analysis
+import numpy as np
+
+from frostline.analysis import Analysis, ProcessReport
+from frostline.analysis.intervals import quantiles
+from frostline.analysis.steps import ids_of
 from frostline.experiment.ablation.judging import median
 from frostline.experiment.ablation.measuring import Pauses, of_analysis
 from frostline.experiment.statistics import MARGIN, Effect, effect, least_blocks
+from frostline.recording.layout import Int64
 
 #: What a session without any counts as in a ratio, so that it has a logarithm: below anything measured.
 _FLOORS = {
@@ -120,17 +125,27 @@ def _of_role(role: str, sessions: Sequence[tuple[_Session, _Session]], known: bo
     return rows
 
 
+def _lengths(process: ProcessReport, label: str, since: int) -> Int64:
+    """Of the spans of a label, ns; those of start-up (a warm-up, a compilation) are no figure of either."""
+    spans = process.series.spans
+    chosen = np.isin(spans["label"], ids_of(process.series, {label})) & (spans["start"] >= since)
+    took: Int64 = (spans["stop"] - spans["start"])[chosen]
+    return took
+
+
 def _steps(role: str, sessions: Sequence[tuple[_Session, _Session]]) -> list[Row]:
     """Quantiles of the steps or requests that count, of labels that every session has."""
 
-    def labels(one: _Session) -> dict[str, tuple[int, int]]:
-        found: dict[str, tuple[int, int]] = {}
+    def labels(one: _Session) -> dict[str, tuple[int, ...]]:
+        found: dict[str, tuple[int, ...]] = {}
         for process in one.analysis.processes:
             for label in process.labels if process.role == role else ():
                 if label.primary and not label.few:
-                    before = found.get(label.label, (0, 0))
-                    # Of several processes the worst: a step waits for the slowest.
-                    found[label.label] = (max(before[0], label.p50), max(before[1], label.p99))
+                    took = _lengths(process, label.label, one.begun)
+                    if len(took):
+                        here, before = quantiles(took, (0.5, 0.99)), found.get(label.label, (0, 0))
+                        # Of several processes the worst: a step waits for the slowest.
+                        found[label.label] = tuple(map(max, here, before))
         return found
 
     of = {id(one): labels(one) for pair in sessions for one in pair}

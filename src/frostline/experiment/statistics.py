@@ -1,4 +1,4 @@
-"""What an A/B experiment in blocks shows, and what it does not (docs/method in the guide: "Deciding").
+"""What an A/B experiment in blocks shows, and what it does not (docs/ablate.md, "What it says").
 
 A block is A B B A: four runs, of fresh processes each. Its effect is ``d = (ln B1 + ln B2 - ln A1 - ln A2)
 / 2``,
