@@ -72,6 +72,8 @@ def test_a_server_is_held_to_its_budget(interpreter: Interpreter, tmp_path: Path
     assert done.returncode == 0
     done = gate(tmp_path, sessions[0], "--since-serving", "--no-new-cycles", "--baseline", "b.json")
     assert done.returncode == 0, done.stdout
+    done = gate(tmp_path, sessions[0], "--since-serving", "--max-full", "1", "--baseline", "b.json")
+    assert done.returncode == 0 and "no-new-cycles in 1" in done.stdout, "a file that is named is held to"
     done = gate(tmp_path, sessions[0], "--since-serving", "--max-full", "0")
     assert done.returncode == 3 and "1 full pass, 0 allowed" in done.stdout
 

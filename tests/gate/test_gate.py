@@ -289,6 +289,18 @@ def test_ranks_are_held_to_the_baseline_together(tmp_path: Path) -> None:
     assert check.outcome == "held" and check.found.startswith("300 objects")
 
 
+def test_how_many_passes_more_reclaimed_something_is_said(tmp_path: Path) -> None:
+    one, other = process(1), process(2)
+    for it, counts in ((one, (7, 0, 9)), (other, (3,))):
+        for number, count in enumerate(counts):
+            it.add_pass((2_000 + number) * MS, MS // 2, generation=0, collected=count)
+    analysis = analysed(tmp_path, one, other)
+    (check,) = judge(analysis, replace(Budget(), no_new_cycles=True, since_serving=True))
+    assert check.found == "19 objects in cycles were reclaimed, by 4 passes"
+    assert check.worst is not None and "reclaimed 9" in check.worst.text
+    assert "reclaimed 9 (and 2 more)" in "\n".join(text((check,), strict=False))
+
+
 # --- limits and configuration -----------------------------------------------------------------
 @pytest.mark.parametrize(("name", "value"), (
     ("max-pause", "20"), ("max-pause", "-1ms"), ("max-pause", ""), ("max-total", "0.5"),

@@ -32,7 +32,10 @@ def _limit(name: str, text: str) -> Callable[[Any], Any]:
 )
 @click.option("--since-serving", is_flag=True, help="Only what comes after start-up counts.")
 @click.option(
-    "--baseline", type=Named(path_type=Path, dir_okay=False), metavar="FILE", help="For --no-new-cycles."
+    "--baseline",
+    type=Named(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="For --no-new-cycles, which it implies.",
 )
 @click.option(
     "--write-baseline",
@@ -74,7 +77,7 @@ def gate(
             budget = gating.with_option(budget, name, text)
     budget = replace(
         budget,
-        no_new_cycles=budget.no_new_cycles or no_new_cycles,
+        no_new_cycles=budget.no_new_cycles or no_new_cycles or baseline is not None,
         since_serving=budget.since_serving or since_serving,
         strict=budget.strict or strict,
         baseline=str(baseline) if baseline else budget.baseline,

@@ -279,11 +279,12 @@ def _of_role(
         words += f", and {100 * budget.margin:g} %"
     else:
         words = f"{allowed:,} allowed"
-    most, index, most_of = None, -1, -1
+    most, index, most_of, freeing = None, -1, -1, 0
     for process in processes:
         since = since_of(process, budget.since_serving)
         which = reclaiming(process, since) if since else np.zeros(0, bool)
         counts = process.series.passes["collected"]
+        freeing += int(np.count_nonzero(counts[which])) if which.any() else 0
         mine = int(counts[which].sum(dtype=np.int64)) if which.any() else 0
         if mine > most_of and which.any():
             most, most_of = process, mine
@@ -293,6 +294,6 @@ def _of_role(
         worst = None
         if most is not None:
             worst = offender(analysis, most, index, since_of(most, budget.since_serving), cycles=True)
-        return Check("no-new-cycles", shown.name, role, BROKEN, text, words, how, worst, now.processes - 1)
+        return Check("no-new-cycles", shown.name, role, BROKEN, text, words, how, worst, freeing - 1)
     gap = next((gap for process in processes if (gap := _gap(process))), "")
     return Check("no-new-cycles", shown.name, role, UNKNOWN if gap else HELD, text, words, gap or how)
