@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from frostline.commands.demo import drive
 from frostline.demo.drive import LATE_BOUND_MS, Load, Summary, describe, plan, summarise
 from tests.demo.serving import Server
 
@@ -82,3 +85,17 @@ def test_a_tethered_client_gives_up_with_its_standard_input(tmp_path: Path) -> N
     assert client.stdin is not None
     client.stdin.close()
     assert client.wait(60) != 0
+
+
+def test_what_is_no_url_is_refused_and_asks_nobody() -> None:
+    told = CliRunner().invoke(drive, ["127.0.0.1:8000"])  # its host would be the default one, at port 80
+    assert told.exit_code == 2 and "for example http://127.0.0.1:8000" in told.output
+
+
+def test_a_port_that_is_taken_is_named_with_what_to_do() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "frostline.commands.main", "demo", "serve", "--port", port]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and f"cannot listen on 127.0.0.1:{port}" in done.stderr
+    assert "[demo-server]" in done.stderr and "Another --port" in done.stderr

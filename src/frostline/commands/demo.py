@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import os
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -16,10 +18,13 @@ from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeElap
 from rich.progress import Progress as Bar
 
 from frostline.analysis import Analysis, ProcessReport
+from frostline.commands._ending import interruptible
 from frostline.commands._numbers import Range
 from frostline.commands.report import analysed
 from frostline.demo.drive import Load, describe
-from frostline.demo.show import ARMS, Outcome, Progress, interruptible, run_show
+from frostline.demo.show import ARMS, Outcome, Progress, run_show
+from frostline.errors import FrostlineError
+from frostline.experiment.load.plan import is_url
 from frostline.report import Block, Line, Table, sidebyside, write
 from frostline.report import report as text_report
 
@@ -27,6 +32,8 @@ from frostline.report import report as text_report
 _EVERY = 10.0
 #: Other programs that use more cores than this make the clients' times worth little.
 _BUSY_CORES = 0.3
+#: What keeps a server from a port.
+_NO_PLACE = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
 
 
 @click.group(invoke_without_command=True)
@@ -106,7 +113,17 @@ def serve(
         scale=scale, workers=workers, data_parallel=data_parallel, disaggregated=disaggregated, merge=merge,
         events=events, seed=seed, step_ms=step_ms,
     )  # fmt: skip
-    return front_end.serve(settings, host, port, announce)
+    try:
+        return front_end.serve(settings, host, port, announce)
+    except OSError as error:
+        told = isinstance(error, socket.gaierror) or error.errno in _NO_PLACE
+        if not told or error.filename is not None:  # a file's own: the announcement's
+            raise
+        raise FrostlineError(
+            "demo-server",
+            f"the server cannot listen on {host}:{port}: {error.strerror}",
+            "Another --port (0: the kernel chooses) or --host.",
+        ) from error
 
 
 @demo.command()
@@ -119,6 +136,8 @@ def serve(
 @click.option("--output", type=click.Path(path_type=Path), help="File for every request's times.")
 def drive(url: str, rate: float, seconds: float, seed: int, output: Path | None) -> None:
     """Send a running reference server load, with an open loop, and say how it answered."""
+    if not is_url(url):
+        raise click.BadParameter(f"{url!r} is none; for example http://127.0.0.1:8000", param_hint="URL")
     from frostline.demo import drive as client
 
     click.echo(describe(client.drive(url, Load(rate=rate, seconds=seconds, seed=seed), output)))

@@ -22,7 +22,6 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import IO
 
 from frostline.demo.drive import Load, Summary
@@ -105,21 +104,6 @@ def _available_bytes() -> int | None:
 
 
 @contextlib.contextmanager
-def interruptible() -> Iterator[None]:
-    """SIGTERM and SIGHUP end this process as Ctrl-C does: with all that it started."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
     """Cleaning up is bounded in time and is not interrupted half-way."""
     numbers = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
@@ -198,7 +182,8 @@ def _arm(
     last = run["columns"].index("last")
     return Outcome(
         name, policy, session, folder / f"{name}.txt", Summary(**run["summary"]),
-        begin=run["start"] + int(load.warm_up * 1e9), end=max(row[last] for row in run["requests"]),
+        begin=run["start"] + int(load.warm_up * 1e9),
+        end=max((row[last] for row in run["requests"]), default=run["start"]),
         others=machine.others(),
     )  # fmt: skip
 
