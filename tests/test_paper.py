@@ -207,6 +207,11 @@ def test_c5_is_judged_at_the_first_rate_that_stock_fails() -> None:
     drowned = [*stock[:3], rung(275, 1000, 900, valid=False)]  # beyond the first failing rate
     assert words(drowned, good) == ["holds"] * 3
     assert words(good, good) == ["not measured", "not measured", "MISSED"]
+    # A turn that cannot be judged does not hide that the other one missed it.
+    both = ladders(stock, late)
+    for one in both[len(both) // 2 :]:
+        one["rungs"] = [rung | {"valid": False} for rung in one["rungs"]]
+    assert [one.word for one in c5.judge(both, settings) if one.bound][:2] == ["MISSED", "MISSED"]
 
 
 def run(arm: str, longest: float, walked: int, cycles: list[str], **more: Any) -> dict[str, Any]:
@@ -262,19 +267,24 @@ def test_a_long_step_is_explained_by_a_pass_another_process_the_host_or_nothing(
 
 
 def test_d8_holds_where_follow_walks_less_and_in_shorter_passes_than_a_heap_frozen_once() -> None:
-    def role(longest: float, walked: int) -> dict[str, Any]:
-        return {"longest_ms": longest, "walked": walked, "pause_s": longest / 500, "full": 2}
+    def role(longest: float, walked: int, unknown: int = 0) -> dict[str, Any]:
+        known = {"walked": walked, "unknown": unknown}
+        return {"longest_ms": longest, "pause_s": longest / 500, "full": 2, **known}
 
-    def words(follow: tuple[float, int]) -> list[str]:
-        of = {"stock": (250.0, 1_000_000), "freeze once": (80.0, 700_000), "follow": follow}
+    def words(*follow: tuple[float, int, int]) -> list[str]:
+        """Of the runs of ``follow``, what was recorded of the engine in each; of none, nothing was."""
         rows = [
             {"arm": arm, "roles": {"EngineCore": role(*sizes), "resource tracker": role(1.0, 9_000)}}
-            for arm, sizes in of.items()
+            for arm, sizes in (("stock", (250.0, 1_000_000)), ("freeze once", (80.0, 700_000)))
         ]
+        rows += [{"arm": "follow", "roles": {"EngineCore": role(*sizes)}} for sizes in follow]
+        rows += [] if follow else [{"arm": "follow", "roles": {}}]
         return [one.word for one in d8.judge({"effects": []}, rows) if one.bound]
 
-    assert words((12.0, 500_000)) == ["holds", "holds"]
-    assert words((60.0, 1_100_000)) == ["MISSED", "MISSED"]
+    assert words((12.0, 500_000, 0)) == ["holds", "holds"]
+    assert words((60.0, 1_100_000, 0)) == ["MISSED", "MISSED"]
+    assert words((12.0, 500_000, 3)) == ["holds", "not measured"]
+    assert words() == ["not measured", "not measured"]
 
 
 def test_a14_counts_by_the_request() -> None:
@@ -289,7 +299,7 @@ def test_a14_counts_by_the_request() -> None:
 
 
 def test_a14_holds_without_growth_and_where_no_policy_walks_much_more() -> None:
-    def arm(walked: int, gaps: list[list[float]], failed: int = 0) -> dict[str, Any]:
+    def arm(walked: int | None, gaps: list[list[float]], failed: int = 0) -> dict[str, Any]:
         row = {"by_third": [[100.0], [100.0], []], "walked": walked, "ours": 0}
         memory = {"Worker 0": [30.0, 30.0, 30.0]}
         return {
@@ -315,6 +325,7 @@ def test_a14_holds_without_growth_and_where_no_policy_walks_much_more() -> None:
     late = arm(10**5, [[], [150.0], [700.0, 800.0]])
     assert words(late, arm(2 * 10**6, none)) == ["holds", "MISSED", "holds", "MISSED"]
     assert words(arm(10**5, none, failed=1), arm(10**5, none))[2] == "MISSED"
+    assert words(arm(10**5, none), arm(None, none))[3] == "not measured"
 
 
 @pytest.mark.parametrize("arm", ["found", "repaired"])

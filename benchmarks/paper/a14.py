@@ -190,9 +190,9 @@ def judge(found: Sequence[Mapping[str, Any]], lengths: Sequence[float]) -> list[
         for name, arm in part["arms"].items():
             count = per_request(arm)
             policy = name != "stock"
-            holds = not arm["failed"] and (
-                None in (count["walked"], stock["walked"]) or count["walked"] <= WALKED * stock["walked"]
-            )
+            known = None not in (count["walked"], stock["walked"])
+            holds = None if not known else bool(count["walked"] <= WALKED * stock["walked"])
+            holds = False if arm["failed"] else holds
             walked = "not known" if count["walked"] is None else f"{count['walked']:,.0f} objects"
             findings.append(
                 Finding(

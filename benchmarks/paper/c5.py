@@ -253,7 +253,8 @@ def judge(ladders: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> 
         ("ceiling", "ceiling, stock / all", "354 / 390 a second (+10 %)", f"at least x {CEILING:g}"),
     ):
         told = "; ".join(f"turn {turn}: {text}" for turn, text in enumerate(seen[name], 1))
-        passed = None if None in holds[name] else all(holds[name])
+        # Missed in one turn is missed, whether or not the other could be judged.
+        passed = False if False in holds[name] else None if None in holds[name] else True
         found.append(Finding(what, there, bound, told, how, passed))
     for arm in ARMS:
         found.append(shown(arm, [at[turn, arm] for turn in (1, 2)]))

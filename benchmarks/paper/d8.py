@@ -95,6 +95,9 @@ def judge(found: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> list[F
         walked = {arm: median(of(runs, arm, role, "walked")) for arm in ARMS}
         full = {arm: median(of(runs, arm, role, "full")) for arm in ARMS}
         worst = max(of(runs, "follow", role, "longest_ms"))
+        # Of a run that has not recorded it nothing is known, and that is no zero.
+        there = all(role in run["roles"] for run in runs)
+        known = there and not any(run["roles"][role].get("unknown", 0) for run in runs)
         findings += [
             Finding(
                 f"longest full pass, {role}: stock / frozen once / follow",
@@ -102,7 +105,7 @@ def judge(found: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> list[F
                 "follow at most half of frozen once",
                 " / ".join(f"{longest[arm]:.0f}" for arm in ARMS) + f" ms (follow at worst {worst:.0f})",
                 how,
-                longest["follow"] <= HALF * longest["freeze once"],
+                longest["follow"] <= HALF * longest["freeze once"] if there else None,
             ),
             Finding(
                 f"walked by full passes, {role}",
@@ -110,7 +113,7 @@ def judge(found: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> list[F
                 "follow fewer than stock",
                 " / ".join(f"{walked[arm]:,.0f}" for arm in ARMS),
                 "objects a window, by the recording (an estimate before 3.15)",
-                walked["follow"] < walked["stock"],
+                walked["follow"] < walked["stock"] if known else None,
                 clock=False,
             ),
             Finding(
