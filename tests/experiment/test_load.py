@@ -184,7 +184,7 @@ def test_times_of_a_stream_are_those_of_its_events(tmp_path: Path, url: str) -> 
 
 def test_a_usage_count_is_believed_and_a_broken_stream_is_a_failure(tmp_path: Path, url: str) -> None:
     body = tmp_path / "body"
-    body.write_text(json.dumps({"messages": [], "usage": True, "end": True}))
+    body.write_text(json.dumps({"messages": [], "stream": True, "usage": True, "end": True}))
     _, rows = load(tmp_path, url, "--api", "chat", "--body", str(body), "--rate", "10", "--even")
     assert {row["tokens"] for row in rows} == {7}
     # The answer's end is an event without text, and one of its tokens.
@@ -200,6 +200,7 @@ def test_a_usage_count_is_believed_and_a_broken_stream_is_a_failure(tmp_path: Pa
         (("http://x", "--trace", __file__, "--seconds", "9"), "load-plan"),
         (("ftp://x", "--rate", "1"), "load-url"),
         (("http://x", "--rate", "1", "--header", "nothing"), "load-header"),
+        (("http://x", "--rate", "1", "--api", "chat", "--body", __file__), "load-body"),
         (("http://x", "--rate", "1e6", "--seconds", "1e5"), "load-plan"),
         (("http://", "--rate", "1"), "load-url"),
         (("http://127.0.0.1:99999/", "--rate", "1"), "load-url"),

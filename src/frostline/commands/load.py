@@ -231,11 +231,26 @@ def _target(
             else {"messages": [{"role": "user", "content": prompt}]}
         )
         body = json.dumps(asked).encode()
+    elif not _streams(body):
+        raise FrostlineError(
+            "load-body",
+            f"the body asks for no stream, which is what --api {api} measures",
+            'It is JSON with "stream": true; for a whole answer leave --api out and give the whole URL.',
+            exit_code=2,
+        )
     pairs.append(("Content-Type", "application/json"))
     base = url.rstrip("/")
     path = _PATHS[api]
     full = base if base.endswith(path) else base.removesuffix("/v1") + path
     return Target(full, "POST", body, tuple(pairs), stream=True, deadline=deadline)
+
+
+def _streams(body: bytes) -> bool:
+    try:
+        asked = json.loads(body)
+    except ValueError:
+        return False
+    return isinstance(asked, dict) and asked.get("stream") is True
 
 
 @contextlib.contextmanager
