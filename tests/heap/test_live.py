@@ -92,6 +92,7 @@ def test_the_cycle_the_heap_and_the_holder_are_named(tmp_path: Path, interpreter
         assert f"(pid {process.pid}): in {other} is no census of this pid" in text
         other.write_text("[]")
         assert "[no-census]" in frostline(tmp_path, "census", "--since", str(other)).stderr
+        assert frostline(tmp_path, "census", "--json", "--since", str(first)).returncode == 2
 
         # Where nothing is frozen there is nothing to walk to.
         shown = frostline(tmp_path, "census", "--frozen", "--no-paths")

@@ -325,6 +325,8 @@ def test_the_commands(tmp_path: Path) -> None:
     assert growth["change"] == 2_000
     text = frostline(tmp_path, "census", "rec").stdout
     assert "Tracked heap by type at attach and at close" in text and "+2,000" in text
+    idle = frostline(tmp_path, "census", "rec", "--frozen", "--budget", "0")
+    assert idle.returncode == 2 and "--budget, --frozen is for what is alive" in idle.stderr
 
 
 def test_what_was_not_asked_for_is_said(tmp_path: Path) -> None:

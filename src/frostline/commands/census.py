@@ -67,7 +67,15 @@ def census(
     and at their end, and what grew in between: `frostline run --census boundary,close`.
     """
     where = where or newest()
+    if as_json and since is not None:
+        raise click.UsageError("--json does not compare: give --since without it.")
     if stored or _ended(where):
+        asked = {"--since": since, "--budget": budget, "--frozen": frozen, "--no-paths": no_paths}
+        idle = [name for name, given in asked.items() if given is not None and given is not False]
+        if idle:
+            raise click.UsageError(
+                f"{', '.join(idle)} is for what is alive; what is stored is shown as it is."
+            )
         return _stored(where, as_json, save)
     before = _earlier(since) if since is not None else {}
     if budget is None:
