@@ -214,9 +214,12 @@ def _walked(judged: _Judged, limit: int) -> Check:
         )
     unknown = judged.which & (heap.walked < 0)
     full = int(np.count_nonzero(unknown & (passes["generation"] == 2)))
-    most = int(walked.max()) if len(walked) else 0
+    known = heap.walked[judged.which & (heap.walked >= 0)]
+    most = int(known.max()) if len(known) else 0
     if full or np.count_nonzero(unknown) > _FEW * np.count_nonzero(judged.which):
         text = f"at most {most:,} walked by passes of which that is known"
+        if not len(known):
+            text = "what passes walked is known of none"
         how = f"of {np.count_nonzero(unknown):,} passes it is not ({full} full ones)"
         return judged.check("max-walked", UNKNOWN, text, allowed, how=how)
     return judged.check("max-walked", HELD, f"at most {most:,} walked", allowed)
