@@ -330,7 +330,11 @@ def test_a14_holds_without_growth_and_where_no_policy_walks_much_more() -> None:
 
 @pytest.mark.parametrize("arm", ["found", "repaired"])
 def test_the_hook_of_b_leaves_its_cycle_as_found_and_none_repaired(arm: str, tmp_path: Path) -> None:
-    seen = b.run_once(tmp_path, arm, b.Sizes(heap=2_000, warm_up=0.2, window=1.0))
+    for number in range(5):
+        (tmp_path / str(number)).mkdir()
+        seen = b.run_once(tmp_path / str(number), arm, b.Sizes(heap=2_000, warm_up=0.2, window=1.0))
+        if arm == "repaired" or seen["cycles"]:
+            break  # else a young pass came as the window ended, and has left nothing to be named
     assert seen["steps"] > 0 and seen["spans"] > 0 and seen["attached"] and seen["closed"]
     lines = b.TARGET.read_text().splitlines()
     line = next(n for n, text in enumerate(lines, 1) if "def timed" in text)

@@ -229,7 +229,7 @@ if sys.argv[1] == "blocks":
         gc.collect(0)
     bad.go_on.set()
     texts = [text for _, _, text in lines(256)]
-    print(texts[0].split(" over")[0], log.lost, log.over)
+    print(texts[0].split(" over")[0], log.lost, log.over, flush=True)  # the child would print it, too
     pid = os.fork()
     if pid == 0:
         bad.go_on.clear()

@@ -22,7 +22,8 @@ COMPONENT = """#!/bin/bash
 echo "$$" >> "$PIDS"
 exec sleep 600
 """
-KNOWN = '#!/bin/bash\necho \'{"data": [{"id": "model"}]}\'\n'
+#: Knows the model when both are there.
+KNOWN = '#!/bin/bash\n[ "$(cat "$PIDS" | wc -l)" -ge 2 ] && echo \'{"data": [{"id": "model"}]}\'\n'
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)

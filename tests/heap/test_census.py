@@ -11,7 +11,7 @@ import pytest
 
 from frostline.report.blocks import Table
 from frostline.report.heap import advice, census, growing
-from tests.interpreters import found
+from tests.interpreters import Interpreter, every_interpreter, found
 
 SOURCE = Path(__file__).parent.parent.parent / "src"
 #: Prints a census of the heap that the lines before have made.
@@ -50,9 +50,9 @@ HEAPS: dict[str, list[tuple[str, ...]]] = {
 }
 
 
-def _census(heap: str) -> dict[str, Any]:
+def _census(heap: str, executable: str = "", program: str = CENSUS) -> dict[str, Any]:
     ran = subprocess.run(
-        [found()[-1].executable, "-c", CENSUS.format(heap=heap), str(SOURCE)],
+        [executable or found()[-1].executable, "-c", program.format(heap=heap), str(SOURCE)],
         capture_output=True,
         text=True,
         timeout=120,
@@ -61,6 +61,16 @@ def _census(heap: str) -> dict[str, Any]:
     assert ran.returncode == 0, ran.stderr
     counted: dict[str, Any] = json.loads(ran.stdout)
     return counted
+
+
+@every_interpreter
+def test_a_pass_moves_nothing_to_where_it_is_counted_again(interpreter: Interpreter) -> None:
+    # Young lists, and a pass that is due as soon as the census has made some objects of its own.
+    due = CENSUS.replace("print(", "gc.set_threshold(gc.get_count()[0] + ahead); gc.enable()\nprint(")
+    for ahead in (10, 50, 200):
+        heap = f"gc.disable(); requests = [[node] * 3 for _ in range(3_000)]; ahead = {ahead}"
+        rows = _census(heap, interpreter.executable, due)["rows"]
+        assert 3_000 <= {name: count for name, count, *_ in rows}["list"] < 3_500
 
 
 @pytest.mark.parametrize("heap", HEAPS)

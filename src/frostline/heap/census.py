@@ -10,6 +10,7 @@ import sys
 import time
 
 from frostline.heap import edges, forward, inside
+from frostline.heap.undisturbed import undisturbed
 from frostline.probe.kinds import CoroutineType
 
 TYPE_CHECKING = False
@@ -107,13 +108,8 @@ def take(budget: float = 0.0, paths: bool = True, frozen: bool = False) -> Censu
     rows: dict[int, Row] = {}
     kept: list[type] = []  # ids of types stay theirs while these live
     largest: list[tuple[int, object]] = []
-    for generation in range(3):
-        objects = gc.get_objects(generation=generation)
-        census.objects[generation] = len(objects)
-        every = _count(objects, generation, begun + share if budget else until, rows, kept, largest)
-        census.every = max(census.every, every)
-        census.among.add(objects, LARGE)
-        del objects
+    ends = begun + share if budget else until
+    undisturbed(lambda: _count_all(census, ends, rows, kept, largest))
     for number in [number for number, row in rows.items() if row.name.startswith(_OURS)]:
         census.objects[0] -= rows.pop(number).count  # what is being made to count with
     census.frozen = int(gc.get_freeze_count())
@@ -141,6 +137,22 @@ def take(budget: float = 0.0, paths: bool = True, frozen: bool = False) -> Censu
     census.largest = list(zip(lengths, names, ways, strict=True))
     census.took = time.monotonic() - begun
     return census
+
+
+def _count_all(
+    census: Census,
+    until: float,
+    rows: "dict[int, Row]",
+    kept: "list[type]",
+    largest: "list[tuple[int, object]]",
+) -> None:
+    for generation in range(3):
+        objects = gc.get_objects(generation=generation)
+        census.objects[generation] = len(objects)
+        every = _count(objects, generation, until, rows, kept, largest)
+        census.every = max(census.every, every)
+        census.among.add(objects, LARGE)
+        del objects
 
 
 def _ordered(rows: "dict[int, Row]") -> "list[Row]":

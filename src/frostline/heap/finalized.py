@@ -13,15 +13,8 @@ import time
 
 from frostline.heap import edges
 from frostline.heap.graph import STRIDE, Index
-from frostline.policy import acts
+from frostline.heap.undisturbed import undisturbed
 from frostline.probe.kinds import FunctionType, ModuleType, mro
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeVar
-
-    Found = TypeVar("Found")
 
 #: Seconds spent on looking; objects passed on the way from one of them back to itself, and references of
 #: one of those: a coroutine may hold a list of a million.
@@ -60,25 +53,13 @@ class Suspects:
         references to them are cleared all the same.
         """
         dead = {number: kind for number, kind, to, *_ in self._found if to() is None}  # type: ignore[operator]
-        living = _undisturbed(lambda: _among_tracked(dead)) if dead else set()
+        living = undisturbed(lambda: _among_tracked(dead)) if dead else set()
         self._found = [one for one in self._found if one[0] not in living]
 
 
 def suspects(generation: int) -> Suspects:
     """Looks at every tracked object of the generations up to ``generation``; some 50 ms a million."""
-    return _undisturbed(lambda: _suspects(generation))
-
-
-def _undisturbed(look: "Callable[[], Found]") -> "Found":
-    enabled = gc.isenabled()
-    if enabled:
-        # A list of all objects is a young one: a pass would walk it, and stand as the program's own.
-        acts.real("disable")()
-    try:
-        return look()
-    finally:
-        if enabled:
-            acts.real("enable")()
+    return undisturbed(lambda: _suspects(generation))
 
 
 def _among_tracked(wanted: "dict[int, int]") -> "set[int]":

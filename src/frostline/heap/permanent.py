@@ -10,6 +10,7 @@ import gc
 import time
 
 from frostline.heap import alive, cycles, edges, hang, saved
+from frostline.heap.undisturbed import undisturbed
 from frostline.policy import acts, engine, moments, thawed
 from frostline.probe.kinds import CodeType, ModuleType, mro
 
@@ -127,7 +128,7 @@ def garbage(budget: float, name: str = "") -> Garbage:
         first.look([])
         told.live, told.ways = first.live, first.ways
         return told
-    unfrozen = _ids()
+    unfrozen = undisturbed(_ids)
     if _walk(told, first.collects) is None:
         raise ValueError("a pass was running: ask again")
     kept = first.saved
@@ -157,17 +158,8 @@ def _walk(told: Garbage, collects: "Callable[[], int]") -> "int | None":
 
 def _ids() -> "set[int] | None":
     """Of what is not frozen; no list of it may live during the walk, it would keep all of it."""
-    enabled = gc.isenabled()
-    if enabled:
-        acts.real("disable")()  # a list of all objects is a young one: a pass would walk it
-    try:
-        objects = gc.get_objects()
-        found = set(map(id, objects)) if len(objects) <= KNOWN else None
-        del objects
-        return found
-    finally:
-        if enabled:
-            acts.real("enable")()
+    objects = gc.get_objects()
+    return set(map(id, objects)) if len(objects) <= KNOWN else None
 
 
 class _First:
