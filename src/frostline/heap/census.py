@@ -109,7 +109,14 @@ def take(budget: float = 0.0, paths: bool = True, frozen: bool = False) -> Censu
     kept: list[type] = []  # ids of types stay theirs while these live
     largest: list[tuple[int, object]] = []
     ends = begun + share if budget else until
-    undisturbed(lambda: _count_all(census, ends, rows, kept, largest))
+    listed = undisturbed(_listed)  # no longer: a gc.disable() of another thread's would be undone meanwhile
+    for generation in range(3):
+        objects, listed[generation] = listed[generation], []
+        census.objects[generation] = len(objects)
+        every = _count(objects, generation, ends, rows, kept, largest)
+        census.every = max(census.every, every)
+        census.among.add(objects, LARGE)
+        del objects
     for number in [number for number, row in rows.items() if row.name.startswith(_OURS)]:
         census.objects[0] -= rows.pop(number).count  # what is being made to count with
     census.frozen = int(gc.get_freeze_count())
@@ -139,20 +146,9 @@ def take(budget: float = 0.0, paths: bool = True, frozen: bool = False) -> Censu
     return census
 
 
-def _count_all(
-    census: Census,
-    until: float,
-    rows: "dict[int, Row]",
-    kept: "list[type]",
-    largest: "list[tuple[int, object]]",
-) -> None:
-    for generation in range(3):
-        objects = gc.get_objects(generation=generation)
-        census.objects[generation] = len(objects)
-        every = _count(objects, generation, until, rows, kept, largest)
-        census.every = max(census.every, every)
-        census.among.add(objects, LARGE)
-        del objects
+def _listed() -> "list[list[object]]":
+    """All generations at one moment: a pass in between would move objects to where they are listed again."""
+    return [gc.get_objects(generation=generation) for generation in range(3)]
 
 
 def _ordered(rows: "dict[int, Row]") -> "list[Row]":
