@@ -191,6 +191,14 @@ def test_a_late_client_makes_the_run_invalid(tmp_path: Path) -> None:
     assert measure(allowed, "service").p50 == 10 * MS
 
 
+def test_a_client_that_had_no_files_left_makes_the_run_invalid(tmp_path: Path) -> None:
+    plain = analysed(tmp_path, process(11, "EngineCore", []))
+    intended = [OPENED + S + i * 100 * MS for i in range(100)]
+    analysis = with_requests(plain, [run_of(intended, [30 * MS] * 100, own=7)])
+    assert not analysis.requests[0].valid and "requests-own" in slugs(analysis)
+    assert "requests-late" not in slugs(analysis)  # what it did send went out in time
+
+
 def test_a_closed_loop_is_marked_and_metered(tmp_path: Path) -> None:
     """One client, one answer after the other: a stall of 2 s is one slow request, and hides 200."""
     intended, took, at = [], [], OPENED + S

@@ -4,10 +4,12 @@
 
 The engine (``Engine``) answers over a pipe; the front end (``Front``) serves HTTP. Each request makes the
 engine allocate, so that full passes come. FILE gets a line when a process starts. PAUSED_BROKEN=1: the server
-ends at its first request. PAUSED_WORK: the number that each answer tells, 100 unless set.
+ends at its first request and leaves a child that has left its group. PAUSED_WORK: the number that each answer
+tells, 100 unless set.
 
 PAUSED_ERRORS=1: each answer is an error. PAUSED_SLOW: what each answer takes at least, s. PAUSED_FACTS: a
-file that gets lines of JSON: the front end's CPUs when it starts, and when it was told to end, ns.
+file that gets lines of JSON: the front end's CPUs when it starts, when it was told to end, ns, and the pid of
+the child that it leaves.
 """
 
 import gc
@@ -16,6 +18,7 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -48,6 +51,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         if os.environ.get("PAUSED_BROKEN") and self.path == "/":
+            note(left=subprocess.Popen(["sleep", "3600"], start_new_session=True).pid)
             os._exit(9)
         if self.path != "/health":
             with TURN:

@@ -19,7 +19,7 @@ from frostline.commands.try_policy import configuration, try_policy
 from frostline.errors import FrostlineError
 from frostline.experiment.ablation.plan import Arm, Load, Plan, read
 from frostline.experiment.ablation.running import run_once
-from tests.reach.under_run import FROSTLINE, environment, gone, notes, wait_for
+from tests.reach.under_run import DEADLINE, FROSTLINE, environment, gone, notes, wait_for
 
 HERE = Path(__file__).parent
 
@@ -161,8 +161,10 @@ def _recorded(folder: Path) -> list[int]:
     return found if len(found) >= 2 else []
 
 
-def test_a_server_that_dies_under_load_is_named_with_its_last_words(tmp_path: Path) -> None:
-    plan = write_plan(tmp_path, free_port(), tries=1, env='PAUSED_BROKEN = "1"')
+def test_a_server_that_dies_under_load_is_named_with_its_last_words_and_leaves_nobody(tmp_path: Path) -> None:
+    facts = tmp_path / "facts"
+    env = f'PAUSED_BROKEN = "1", PAUSED_FACTS = {json.dumps(str(facts))}'
+    plan = write_plan(tmp_path, free_port(), tries=1, env=env)
     done = subprocess.run(
         [*FROSTLINE, "ablate", str(plan)],
         env=environment(tmp_path),
@@ -174,6 +176,8 @@ def test_a_server_that_dies_under_load_is_named_with_its_last_words(tmp_path: Pa
     assert "the server ended with 9 under load" in done.stderr
     (run,) = results(tmp_path / "plan.ablation")
     assert "ended with 9" in run["why"]
+    (left,) = [told["left"] for told in map(json.loads, facts.read_text().splitlines()) if "left" in told]
+    assert gone(left, DEADLINE)
 
 
 def test_what_it_would_do_is_said_before(tmp_path: Path) -> None:

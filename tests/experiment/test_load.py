@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from frostline.errors import FrostlineError
 from frostline.experiment.load.plan import NS, from_trace, ladder
+from frostline.recording.requests import read_requests
 from tests.reach.under_run import FROSTLINE, environment
 
 HERE = Path(__file__).parent
@@ -155,6 +156,8 @@ def test_a_client_that_has_run_out_of_files_is_no_verdict_on_the_server(tmp_path
         assert rung["own"] == lost > 100 and lost + rung["failures"]["timeout"] == 200 and not rung["valid"]
         output = " ".join(told().split())
     assert "of 200 requests could not be sent for want of files or ports where the client runs" in output
+    # Whoever lays that file beside a recording is told the same.
+    assert read_requests(tmp_path / "out.jsonl")[0].own == lost
     lines = [row["status"] for row in of_csv(tmp_path / "out.csv")]
     assert lines.count("timeout") + lines.count("no connection: Too many open files") == 200
 

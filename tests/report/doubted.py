@@ -231,6 +231,7 @@ BUILDS: dict[str, Build] = {
     "still-running": _running,
     "clocks": _clocks,
     "requests-late": _client(lambda: run_of(_at(50), [30 * MS] * 50, late=20 * MS)),
+    "requests-own": _client(lambda: run_of(_at(50), [30 * MS] * 50, own=3)),
     "requests-closed-loop": _client(lambda: run_of(_at(50), [10 * MS] * 50, loop=CLOSED)),
     "requests-outside": _client(lambda: run_of([*_at(50), OPENED + 60 * S], [10 * MS] * 51)),
     "requests-unread": _client(lambda: run_of(_at(50), [10 * MS] * 50, unread=3)),

@@ -62,6 +62,7 @@ STANDS: dict[str, set[Place]] = {
     "still-running": {(m.RESTS, "", "")},
     "clocks": ACROSS,
     "requests-late": {(m.REQUESTS, BENCH, "ms")},
+    "requests-own": {(m.REQUESTS, BENCH, "ms")},
     "requests-closed-loop": {(m.REQUESTS, BENCH, "p99"), (m.REQUESTS, BENCH, "max")},
     "requests-outside": {(m.REQUESTS, BENCH, "count")},
     "requests-unread": {(m.REQUESTS, BENCH, "count")},

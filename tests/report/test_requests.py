@@ -31,6 +31,13 @@ def session(tmp_path: Path) -> Analysis:
     return analysed(tmp_path / "s", process(11, "EngineCore", stops), process(12, "APIServer", []))
 
 
+def test_the_text_calls_no_run_valid_that_the_client_could_not_send_whole(session: Analysis) -> None:
+    run = run_of([OPENED + S + i * 100 * MS for i in range(50)], [10 * MS] * 50, own=7)
+    text = "\n".join(plain(report(with_requests(session, [run]))))
+    assert "INVALID: 7 failed for want of files or ports where the client ran; sent late by" in text
+    assert "valid:" not in text.replace("INVALID:", "")
+
+
 def test_the_text_says_what_was_measured_and_what_is_consistent(session: Analysis) -> None:
     lines = list(plain(report(with_requests(session, [slow_at(PLACES)]))))
     text = "\n".join(lines)

@@ -47,6 +47,7 @@ TOUCHES: dict[str, tuple[str, ...]] = {
     "still-running": (SESSION,),
     "clocks": (ACROSS,),
     "requests-late": (REQUESTS,),
+    "requests-own": (REQUESTS,),
     "requests-closed-loop": (QUANTILES,),
     "requests-outside": (COUNTED,),
     "requests-unread": (COUNTED,),

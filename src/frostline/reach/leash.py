@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from frostline.reach import proc
-from frostline.reach.environment import package_root
+from frostline.reach.environment import PREFIX, package_root
 
 #: What the two processes say they are. The watcher's command line must not hold the command's: people
 #: pkill by that.
@@ -188,6 +188,21 @@ def descendants(root: int) -> dict[int, int]:
             if pid not in found:
                 found[pid] = ticks
                 waiting.append(pid)
+    return found
+
+
+def started_in(session: str) -> dict[int, int]:
+    """pid -> start, of the programs that ``frostline run -o SESSION`` started, whoever their parents are now.
+
+    Told by the environment that they inherited: one that was given another, or has written its title over
+    it, is not found.
+    """
+    found = {}
+    for pid in proc.everyone():
+        theirs = proc.environment(pid)
+        now = proc.stat(pid)
+        if theirs and now is not None and theirs.get(PREFIX + "OUTPUT") == session:
+            found[pid] = now.start_ticks
     return found
 
 

@@ -68,9 +68,12 @@ def _basis(report: RequestReport) -> Iterator[str]:
     for count, what in ((report.warm_up, "of the warm-up"), (report.unsent, "never sent")):
         if count:
             parts.append(f"{count:,} {what} left out")
+    if report.own:
+        parts.append(f"INVALID: {report.own:,} failed for want of files or ports where the client ran")
     if report.late_p99 is not None:
-        valid = "valid" if report.valid else "INVALID"
-        parts.append(f"{valid}: sent late by {ms(report.late_p99)} (p99), bound {ms(report.late_bound)}")
+        late = f"sent late by {ms(report.late_p99)} (p99), bound {ms(report.late_bound)}"
+        within = report.late_p99 <= report.late_bound
+        parts.append(f"INVALID: {late}" if not within else f"valid: {late}" if report.valid else late)
     yield "; ".join(parts)
     if report.clock_error:
         yield f"its clock is the wall clock, laid over the recording to {ms(report.clock_error)}"

@@ -148,11 +148,19 @@ def _outside(report: RequestReport) -> str:
 
 
 def _doubts(report: RequestReport) -> Iterator[Doubt]:
-    if not report.valid and report.late_p99 is not None:
+    if report.late_p99 is not None and report.late_p99 > report.late_bound:
         yield Doubt(
             "requests-late",
             f"{report.name} is invalid as a measurement: the client sent late (p99 of sent - intended "
             f"{ms(report.late_p99)}, bound {ms(report.late_bound)}), so it was the bottleneck itself",
+            about=(report.name,),
+        )
+    if report.own:
+        yield Doubt(
+            "requests-own",
+            f"{report.name} is invalid as a measurement: {report.own:,} of its requests could not be sent "
+            "for want of files or ports where the client ran, so they are no failures of the server's, and "
+            "it was asked less",
             about=(report.name,),
         )
     if report.loop == CLOSED:

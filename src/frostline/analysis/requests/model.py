@@ -96,11 +96,14 @@ class RequestReport:
     warm_up: int
     unsent: int
     unread: int
+    #: Of the whole file, what failed because the client had no file or port left: in the figures too.
+    own: int
     start: int
     stop: int
     #: How far the client's clock may be off, ns; 0 for the clock of the recording itself.
     clock_error: int
-    #: p99 of sent - intended, None where that is not known, and the bound that makes a run invalid.
+    #: p99 of sent - intended, None where that is not known, and the bound that makes a run invalid; so does
+    #: any of ``own``.
     late_p99: int | None
     late_bound: int
     valid: bool

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from frostline.experiment.ablation.plan import Plan
-from frostline.reach.leash import descendants, kill, leashed
+from frostline.reach.leash import descendants, kill, leashed, started_in
 
 FROSTLINE = (sys.executable, "-m", "frostline.commands.main")
 #: What `frostline load` may take beyond its plan: deadlines, and its own start.
@@ -36,8 +36,12 @@ def environment(*more: tuple[tuple[str, str], ...]) -> dict[str, str]:
     return kept
 
 
-def stop(process: subprocess.Popen[bytes], patience: float) -> None:
-    """As an operator would; then harder: its group, and what descends from it and has left that."""
+def stop(process: subprocess.Popen[bytes], patience: float, session: Path | None = None) -> None:
+    """As an operator would; then harder: its group, and what descends from it and has left that.
+
+    Args:
+        session: that it records. What it has started is found by that too, where it has died by itself.
+    """
     others: dict[int, int] = {}
     try:
         if process.poll() is None:
@@ -50,6 +54,8 @@ def stop(process: subprocess.Popen[bytes], patience: float) -> None:
             os.killpg(process.pid, signal.SIGKILL)
         kill(others)
         process.wait()
+        if session is not None:
+            kill(started_in(os.path.realpath(session)))
 
 
 def last_lines(log: Path) -> str:

@@ -155,7 +155,7 @@ def _server(plan: Plan, arm: Arm, folder: Path, progress: Progress) -> Iterator[
             _check_alive(process, log)
         finally:
             progress("ending the server")
-            stop(process, plan.stop)
+            stop(process, plan.stop, folder / "rec")
             _await_helper(folder / "rec")
 
 

@@ -105,6 +105,12 @@ class Sent:
 GAPS = 5_000_000
 
 
+def unsendable(sent: Sent) -> npt.NDArray[np.bool_]:
+    """Which requests the client itself could not send."""
+    found: npt.NDArray[np.bool_] = (sent.status == UNCONNECTED) & np.isin(sent.code, OWN_LIMITS)
+    return found
+
+
 def word(status: int, code: int) -> str:
     """What became of a request, in words; ``code`` as ``Sent`` has it."""
     if status == UNCONNECTED:

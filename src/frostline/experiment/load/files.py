@@ -12,7 +12,7 @@ from typing import Any, TextIO
 import numpy as np
 import numpy.typing as npt
 
-from frostline.experiment.load.client import TIMEOUT, Sent, word
+from frostline.experiment.load.client import TIMEOUT, Sent, unsendable, word
 from frostline.experiment.load.outcome import LATE_BOUND, response, stretches
 from frostline.experiment.load.plan import NS
 
@@ -65,8 +65,9 @@ def _rows(sent: Sent) -> Iterator[dict[str, Any]]:
         sent.code,
         sent.measured,
         rung_of(sent),
+        unsendable(sent),
     )
-    for at, gone, first, last_token, last, tokens, status, code, measured, rung in zip(
+    for at, gone, first, last_token, last, tokens, status, code, measured, rung, own in zip(
         *(c.tolist() for c in columns), strict=True
     ):
         row: dict[str, Any] = {"intended": at}
@@ -75,6 +76,8 @@ def _rows(sent: Sent) -> Iterator[dict[str, Any]]:
             if value >= 0:
                 row[name] = value
         row["status"] = word(status, code)
+        if own:
+            row["own"] = True
         if not measured:
             row["measured"] = False
         if rung:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from frostline.experiment.load.client import CUT, OK, OWN_LIMITS, UNCONNECTED, Sent, word
+from frostline.experiment.load.client import CUT, OK, Sent, unsendable, word
 from frostline.experiment.load.plan import NS
 
 Int64 = npt.NDArray[np.int64]
@@ -170,7 +170,7 @@ def _summary(sent: Sent, stretch: Stretch, ends: Int64, took: npt.NDArray[np.flo
     kept = np.zeros(len(sent.intended), bool)
     kept[chosen] = True
     gaps = sent.gap[: sent.gaps][kept[sent.gap_of[: sent.gaps]]]
-    own = _own(sent, chosen)
+    own = int(np.count_nonzero(unsendable(sent)[chosen]))
     gone = chosen[sent.sent[chosen] >= 0]
     late = quantiles(sent.sent[gone] - sent.intended[gone]).get("p99", float("inf"))
     return Summary(
@@ -202,11 +202,6 @@ def _failures(sent: Sent, chosen: Int64) -> dict[str, int]:
         name = word(status, code)
         words[name] = words.get(name, 0) + 1
     return words
-
-
-def _own(sent: Sent, chosen: Int64) -> int:
-    """Of these, how many the client itself could not send."""
-    return int(np.isin(sent.code[chosen[sent.status[chosen] == UNCONNECTED]], OWN_LIMITS).sum())
 
 
 def _first(sent: Sent, chosen: Int64, took: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

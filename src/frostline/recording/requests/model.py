@@ -53,6 +53,8 @@ class Requests:
     unread: int = 0
     warm_up: int = 0
     unsent: int = 0
+    #: Failures that are the client's own: it had no file or port left to send with.
+    own: int = 0
     #: What the file cannot say, in words.
     notes: tuple[str, ...] = ()
     ok: Array = field(init=False, repr=False)

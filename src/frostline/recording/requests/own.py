@@ -64,7 +64,7 @@ def read_own(path: Path, text: str) -> Requests:
         name: [] for name in ("intended", *_TIMES, _LAST_TOKEN, "tokens", "deadline", "gap_start", "gap_stop")
     }
     status: list[str] = []
-    unread = warm_up = 0
+    unread = warm_up = own = 0
     for line in lines[1:]:
         if not line.strip():
             continue
@@ -85,6 +85,7 @@ def read_own(path: Path, text: str) -> Requests:
         deadline = _whole(row.get("deadline"))
         columns["deadline"].append(deadline if deadline >= 0 else intended + after if after >= 0 else -1)
         status.append(row["status"])
+        own += row.get("own") is True and row["status"] != OK
         at = columns["first"][-1]
         for gap in row.get("gaps") or ():
             columns["gap_start"].append(at)
@@ -101,6 +102,7 @@ def read_own(path: Path, text: str) -> Requests:
         boot_id=str(header.get("boot_id") or ""),
         unread=unread,
         warm_up=warm_up,
+        own=own,
         gap_start=gap_start,
         gap_stop=gap_stop,
         **ordered(**columns, status=status),
