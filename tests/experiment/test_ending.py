@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -13,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from frostline.commands._ending import interruptible
-from frostline.experiment.ablation.asking import Failed
+from frostline.experiment.ablation.asking import Failed, stop
+from frostline.experiment.ablation.machine import Busy
 from frostline.experiment.ablation.plan import read
 from frostline.experiment.ablation.running import _server
+from frostline.reach.leash import leashed
 from tests.experiment.test_ablate import free_port, write_plan
 from tests.reach.under_run import DEADLINE, gone
 
@@ -101,13 +104,47 @@ def test_what_ends_a_command_does_so_as_ctrl_c_does_unless_it_is_ignored(number:
             signal.signal(one, action)
 
 
+#: Has a child that works for 0.4 s of CPU time, and goes without waiting for it, or not.
+WORKING = """
+import os, signal, subprocess, sys
+work = "import os, signal, time\\nwhile time.process_time() < 0.4: pass\\nos.write(1, b'w')\\nsignal.pause()"
+child = subprocess.Popen([sys.executable, "-c", work], stdout=subprocess.PIPE)
+child.stdout.read(1)
+def told(number, frame):
+    if sys.argv[1] == "waits":
+        child.kill()
+        child.wait()
+    os._exit(0)
+signal.signal(signal.SIGTERM, told)
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+
+
+@pytest.mark.parametrize("kind", ["waits", "goes"])
+def test_what_a_server_has_used_that_leaves_its_workers_is_not_other_programs(kind: str) -> None:
+    command = [sys.executable, "-c", WORKING, kind]
+    with leashed(command, 5, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        added = stop(process, 60.0)
+        process.stdout.close()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    system = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    if kind == "goes":
+        assert 0.37 <= added < 1.0  # in ticks, each of its parts rounded down
+    else:  # to the ticks that it is told in
+        assert added <= 0.05 and system >= 0.4
+
+
 def test_an_interrupt_is_none_of_the_runs_that_are_made_again(tmp_path: Path) -> None:
     """Also where the server has ended: that alone would be a run that does not count."""
     plan = read(write_plan(tmp_path, free_port()))
     for kind, expected in ((KeyboardInterrupt, KeyboardInterrupt), (ValueError, Failed)):
         folder = tmp_path / kind.__name__
         folder.mkdir()
-        with pytest.raises(expected), _server(plan, plan.arms[0], folder, lambda what: None) as pid:
+        with pytest.raises(expected), _server(plan, plan.arms[0], folder, print, Busy()) as pid:
             os.kill(pid, signal.SIGKILL)
             assert gone(pid, DEADLINE)
             raise kind

@@ -48,7 +48,9 @@ def load(tmp_path: Path, *arguments: str) -> tuple[dict[str, object], list[dict[
         timeout=120,
     )
     assert done.returncode in (0, 1), done.stderr
-    (rung,) = json.loads(done.stdout)["rungs"]
+    told = json.loads(done.stdout)
+    (rung,) = told["rungs"]
+    assert told["client"]["ran_ms"] > 0 and told["client"]["queued_ms"] >= 0
     header, *rows = map(json.loads, out.read_text().splitlines())
     assert header["frostline_requests"] == 1 and header["clock"] == "monotonic"
     return rung, rows

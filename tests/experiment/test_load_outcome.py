@@ -165,8 +165,10 @@ def test_what_is_shown_says_how_each_figure_came() -> None:
     told = summaries(sent)
     told[0] = replace(told[0], valid=False, late=12.34)
     sent.passes, sent.longest_pass = 2, 3 * MS
+    sent.ran, sent.queued = 800 * MS, 5_400 * MS
     words = "\n".join(plain(_shown(sent, told, ceiling(told, 10_000))))
     assert "INVALID at 10 a second: p99 of sending late is 12.3 ms" in words
+    assert "was the bottleneck: it ran for 0.8 s and waited 5.4 s for a CPU. Use another" in words
     assert "Ceiling: below the lowest rate (99 % of it achieved, p99 at most 10000 ms)." in words
     assert "Whether 20 a second is kept up with cannot be told: 589 answers for 600 requests" in words
     assert "20 a second: its last request had ended, or reached its deadline, 5.0 s after its time" in words

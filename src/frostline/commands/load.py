@@ -19,6 +19,7 @@ from frostline.commands._numbers import Range
 from frostline.commands._typed import typed
 from frostline.errors import FrostlineError
 from frostline.experiment.load.plan import NS, Rung, from_trace, is_url, ladder
+from frostline.experiment.load.words import late
 from frostline.format import redact
 from frostline.report import Block, Line, Table, tocsv, toparquet, write
 
@@ -289,8 +290,8 @@ def _shown(sent: Sent, told: list[Summary], found: Ceiling) -> Iterator[Block]:
             )
         elif not one.valid:
             yield Line(
-                f"INVALID at {one.rate:g} a second: p99 of sending late is {one.late:.1f} ms, so the client "
-                "was the bottleneck. Use another machine, or a lower rate.",
+                f"INVALID at {one.rate:g} a second: {late(one.late, sent.ran / 1e6, sent.queued / 1e6)}. "
+                "Use another machine, or a lower rate; `frostline explain load` says what else there is.",
                 "bad",
             )
     rows = [

@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -14,7 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from frostline.experiment.ablation import machine
 from frostline.experiment.ablation.plan import Plan
+from frostline.experiment.load.words import late
 from frostline.reach.leash import descendants, kill, leashed, started_in
 
 FROSTLINE = (sys.executable, "-m", "frostline.commands.main")
@@ -22,6 +25,8 @@ FROSTLINE = (sys.executable, "-m", "frostline.commands.main")
 _LOAD_GRACE = 180.0
 #: From SIGTERM to SIGKILL of a load, s.
 _LOAD_STOP = 5.0
+#: From SIGKILL to the end, s: more only where the kernel holds it.
+_KILLED = 5.0
 
 
 class Failed(Exception):
@@ -36,26 +41,48 @@ def environment(*more: tuple[tuple[str, str], ...]) -> dict[str, str]:
     return kept
 
 
-def stop(process: subprocess.Popen[bytes], patience: float, session: Path | None = None) -> None:
+def stop(process: subprocess.Popen[bytes], patience: float, session: Path | None = None) -> float:
     """As an operator would; then harder: its group, and what descends from it and has left that.
 
     Args:
         session: that it records. What it has started is found by that too, where it has died by itself.
+
+    Returns:
+        Seconds of CPU time of what has ended here and was waited for by nobody of ours: a server that leaves
+        without its workers. Else they would be taken for other programs'.
     """
     others: dict[int, int] = {}
+    used = waited = 0.0
     try:
         if process.poll() is None:
             others = descendants(process.pid)
+            used, waited = machine.used(others), machine.waited_for(process.pid)
             process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(patience)
+            _has_ended(process, patience)
     finally:  # also where a second Ctrl-C says that nobody waits any longer
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         kill(others)
+        if others:
+            _has_ended(process, _KILLED)
+            used = max(0.0, used - (machine.waited_for(process.pid) - waited))
         process.wait()
         if session is not None:
-            kill(started_in(os.path.realpath(session)))
+            left = started_in(os.path.realpath(session))
+            used += machine.used(left.keys() - others.keys())
+            kill(left)
+    return used
+
+
+def _has_ended(process: subprocess.Popen[bytes], patience: float) -> None:
+    """Waits for its end, and leaves it to be waited for: what a zombie has waited for can be read."""
+    if process.returncode is not None:
+        return
+    descriptor = os.pidfd_open(process.pid)
+    try:
+        select.select([descriptor], [], [], patience)
+    finally:
+        os.close(descriptor)
 
 
 def last_lines(log: Path) -> str:
@@ -152,18 +179,19 @@ def _own(plan: Plan, folder: Path) -> tuple[tuple[int, int], dict[str, Any]]:
         plan, folder,
     )  # fmt: skip
     try:
-        (rung,) = json.loads(text)["rungs"]
+        told = json.loads(text)
+        (rung,), client = told["rungs"], told["client"]
         with requests.open(encoding="utf-8") as file:
             started = int(json.loads(file.readline())["started"])
     except (ValueError, KeyError, OSError) as error:
         raise Failed(
             f"the load said nothing that can be read ({error}){last_lines(folder / 'load.log')}"
         ) from error
-    told = {"p99": rung["response"].get("p99"), "p50": rung["response"].get("p50")}
-    told |= {"achieved": rung["achieved"], "ttft_p99": rung["ttft"].get("p99")}
-    told |= {"tpot_p50": rung["tpot"].get("p50")}
+    values = {"p99": rung["response"].get("p99"), "p50": rung["response"].get("p50")}
+    values |= {"achieved": rung["achieved"], "ttft_p99": rung["ttft"].get("p99")}
+    values |= {"tpot_p50": rung["tpot"].get("p50")}
     begun = started + int(plan.warmup * 1e9)
-    metrics = {name: told.get(name) for name, _ in plan.load.metrics}
+    metrics = {name: values.get(name) for name, _ in plan.load.metrics}
     failures = sum(rung["failures"].values())
     found: dict[str, Any] = {"failures": failures, "requests": rung["requests"], "window_s": plan.window}
     if rung["own"]:  # of no use to the screening either: the server was asked less
@@ -176,7 +204,7 @@ def _own(plan: Plan, folder: Path) -> tuple[tuple[int, int], dict[str, Any]]:
     else:
         found |= _checked(metrics, optional=len(plan.load.metrics) > 1)
         if not rung["valid"]:
-            found["late"] = f"the client was the bottleneck: p99 of sending late is {rung['late']:.1f} ms"
+            found["late"] = late(rung["late"], client["ran_ms"], client["queued_ms"])
     return (begun, begun + int(plan.window * 1e9)), found
 
 

@@ -6,6 +6,7 @@ import os
 import platform
 import resource
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -54,15 +55,39 @@ def memory_mib(pid: int) -> float:
     return round(total / 1024, 1)
 
 
+def used(pids: Iterable[int]) -> float:
+    """Seconds of CPU time that these processes have used, and all that they have waited for."""
+    return sum(sum(_times(pid)) for pid in pids)
+
+
+def waited_for(pid: int) -> float:
+    """Seconds of CPU time of what a process, which may be a zombie, has waited for."""
+    _, waited = _times(pid)
+    return waited
+
+
+def _times(pid: int) -> tuple[float, float]:
+    """Its own, and that of what it has waited for; 0 of one that has gone."""
+    fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    if len(fields) < 15:
+        return 0.0, 0.0
+    user, system, theirs, their_system = (int(field) / os.sysconf("SC_CLK_TCK") for field in fields[11:15])
+    return user + system, theirs + their_system
+
+
 class Busy:
     """Cores that programs other than ours use, from now on."""
 
     def __init__(self) -> None:
         self._begun, self._busy, self._ours = time.monotonic(), _busy(), _ours()
 
+    def add(self, seconds: float) -> None:
+        """What ours have used that nobody has waited for: the system does not count it as ours."""
+        self._ours -= seconds
+
     def others(self) -> float | None:
         """On average since the start; None where the machine does not say. Call it when what was started
-        here has ended, and was waited for.
+        here has ended, and was waited for, or added.
         """
         busy = _busy()
         if busy is None or self._busy is None:

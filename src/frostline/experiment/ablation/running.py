@@ -83,7 +83,7 @@ def run_once(
     found: dict[str, Any] = {}
     why = ""
     try:
-        with _server(plan, arm, folder, progress) as pid:
+        with _server(plan, arm, folder, progress, busy) as pid:
             progress("load")
             window, found = ask(plan, folder)
             found["memory_mib"] = machine.memory_mib(pid)
@@ -123,8 +123,8 @@ def _missed(session: Path) -> int:
 
 
 @contextlib.contextmanager
-def _server(plan: Plan, arm: Arm, folder: Path, progress: Progress) -> Iterator[int]:
-    """The server, ready: its pid. Ended when the block ends, whatever ended it."""
+def _server(plan: Plan, arm: Arm, folder: Path, progress: Progress, busy: machine.Busy) -> Iterator[int]:
+    """The server, ready: its pid. Ended when the block ends, whatever ended it; ``busy`` is told of it."""
     _check_free(plan)
     policy = ("--policy", arm.given) if arm.policy else ()
     command = [*FROSTLINE, "run", "-o", str(folder / "rec"), *plan.options, *policy, *_ready_options(plan)]
@@ -155,7 +155,7 @@ def _server(plan: Plan, arm: Arm, folder: Path, progress: Progress) -> Iterator[
             _check_alive(process, log)
         finally:
             progress("ending the server")
-            stop(process, plan.stop, folder / "rec")
+            busy.add(stop(process, plan.stop, folder / "rec"))
             _await_helper(folder / "rec")
 
 

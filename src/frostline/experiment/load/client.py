@@ -24,6 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from frostline.experiment.load.plan import Rung
+from frostline.reach import proc
+from frostline.reach.hostfiles import schedstat
 
 Int64 = npt.NDArray[np.int64]
 
@@ -72,6 +74,8 @@ class Sent:
         stopped: when Ctrl-C ended it; -1 where it ran to its end.
         passes, longest_pass: of the client's own collector while it ran, and the longest of them.
         frozen: objects of the client's heap that no pass would walk.
+        ran, queued: ns for which the loop's thread was on a CPU, and waited for one; 0 where the kernel does
+            not say.
     """
 
     intended: Int64
@@ -97,6 +101,8 @@ class Sent:
     passes: int = 0
     longest_pass: int = 0
     frozen: int = 0
+    ran: int = 0
+    queued: int = 0
     rungs: list[Rung] = field(default_factory=list)
     begun: list[int] = field(default_factory=list)
 
@@ -183,8 +189,11 @@ def run(target: Target, rungs: list[Rung], shown: Callable[[Sent], None] | None 
 
 @contextlib.contextmanager
 def _noted(sent: Sent) -> Iterator[None]:
-    """Counts the passes of this process's own collector: each would be in the times of some answers."""
+    """Counts the passes of this process's own collector, and what it waited for a CPU: that would be in the
+    times of some answers.
+    """
     begun = 0
+    ran, queued = _scheduled()
 
     def noted(phase: str, info: dict[str, int]) -> None:
         nonlocal begun
@@ -199,6 +208,14 @@ def _noted(sent: Sent) -> Iterator[None]:
         yield
     finally:
         gc.callbacks.remove(noted)
+        now = _scheduled()
+        sent.ran, sent.queued = now[0] - ran, now[1] - queued
+
+
+def _scheduled() -> tuple[int, int]:
+    """ns that this process's first thread, which runs the loop, was on a CPU and waited for one."""
+    found = schedstat(proc.read(os.getpid(), "schedstat", 128))
+    return (found[0], found[1]) if found is not None else (0, 0)
 
 
 class _Runner:

@@ -235,6 +235,8 @@ def as_json(sent: Sent, told: list[Summary], found: Ceiling) -> dict[str, Any]:
             "passes": sent.passes,
             "longest_pass_ms": round(sent.longest_pass / 1e6, 3),
             "frozen": sent.frozen,
+            "ran_ms": round(sent.ran / 1e6, 3),
+            "queued_ms": round(sent.queued / 1e6, 3),
             "gaps_lost": sent.gaps_lost,
         },
     }
