@@ -43,6 +43,7 @@ COMMANDS = {
     "detach": ("frostline.commands.detach", "Take the recorder out of a live server."),
     "report": ("frostline.commands.report", "Say whether it is the collector, where, why and what to do."),
     "export": ("frostline.commands.export", "Write a session for Perfetto, or into a torch profiler trace."),
+    "metrics": ("frostline.commands.metrics", "Tell Prometheus or OpenTelemetry of every pause."),
     "status": ("frostline.commands.status", "List a session's processes, and those that were missed."),
     "freeze": ("frostline.commands.freeze", "Freeze the heap of every process of a live server."),
     "thaw": ("frostline.commands.thaw", "Give back what Frostline froze in a live server."),
@@ -82,6 +83,8 @@ _EXTRAS = {
     "msgspec": "demo",
     "aiohttp": "load",
     "hdrh": "load",
+    "prometheus_client": "prometheus",
+    "opentelemetry": "otel",
 }
 
 

@@ -56,11 +56,11 @@ def read_series(
     segments.sort(key=lambda segment: segment.number)
     first = segments[0]
     series = Series(first.pid, first.series, first.interpreter)
-    _take_header(series, first)
+    take_header(series, first)
     spans_dropped, series.dropped_passes = (dropped or {}).get((series.pid, series.series), (0, 0))
     series.words["dropped_spans"] = series.words.get("dropped_spans", 0) + spans_dropped
     note_gaps(series, segments, losses)
-    sane = _TimeRange(series)
+    sane = TimeRange(series)
     capacity = dict.fromkeys(RECORD_SIZE, 0)
     for segment in segments:
         for region in segment.regions:
@@ -69,7 +69,7 @@ def read_series(
     passes = np.zeros(capacity[fmt.REGION_PASSES], PASS)
     spans = {name: np.empty(capacity[fmt.REGION_SPANS], code) for name, code in SPAN_COLUMNS}
     spans |= {name: np.zeros(capacity[fmt.REGION_SPANS], code) for name, code in SPAN_TOLD}
-    filled = _Filled()
+    filled = Filled()
     raw_marks: list[Array] = []
     full: dict[int, int] = {}
     for segment in segments:
@@ -82,7 +82,7 @@ def read_series(
                     _count(series.unfinished, label, piece.holes)
                     bad = piece.damaged
                     if region.kind == fmt.REGION_PASSES:
-                        bad += _add_passes(passes, filled, piece.records, sane, series.threads)
+                        bad += add_passes(passes, filled, piece.records, sane, series.threads)
                     elif region.kind == fmt.REGION_SPANS:
                         bad += _add_spans(spans, filled, piece.records, sane, series.threads)
                     elif region.kind == fmt.REGION_MARKS:
@@ -128,12 +128,12 @@ def _open(path: Path, losses: Losses, live: bool, fallback: Callable[[Path], Pat
         return None
 
 
-class _Filled:
+class Filled:
     passes = 0
     spans = 0
 
 
-class _TimeRange:
+class TimeRange:
     """Instants that a record of this series can name: nothing after now, nothing from another boot."""
 
     def __init__(self, series: Series) -> None:
@@ -155,7 +155,7 @@ def _count(counts: dict[str, int], label: str, more: int) -> None:
         counts[label] = counts.get(label, 0) + more
 
 
-def _take_header(series: Series, segment: Segment) -> None:
+def take_header(series: Series, segment: Segment) -> None:
     header = segment.header
     series.parent = header["parent"]
     series.pid_namespace = header["pid_namespace"]
@@ -167,7 +167,7 @@ def _take_header(series: Series, segment: Segment) -> None:
     series.words = segment.words
 
 
-def _add_passes(out: Array, filled: _Filled, found: Array, sane: _TimeRange, threads: dict[int, int]) -> int:
+def add_passes(out: Array, filled: Filled, found: Array, sane: TimeRange, threads: dict[int, int]) -> int:
     if not len(found):
         return 0
     start, stop = found["start"], found["stop"]
@@ -206,7 +206,7 @@ def _add_passes(out: Array, filled: _Filled, found: Array, sane: _TimeRange, thr
 
 
 def _add_spans(
-    out: dict[str, Array], filled: _Filled, found: Array, sane: _TimeRange, threads: dict[int, int]
+    out: dict[str, Array], filled: Filled, found: Array, sane: TimeRange, threads: dict[int, int]
 ) -> int:
     if not len(found):
         return 0
@@ -248,7 +248,7 @@ def _thread_index(threads: dict[int, int], ident: int) -> int:
     return threads.setdefault(ident, len(threads))
 
 
-def _add_marks(out: list[Array], found: Array, sane: _TimeRange) -> int:
+def _add_marks(out: list[Array], found: Array, sane: TimeRange) -> int:
     if not len(found):
         return 0
     good = sane.holds(found["time"]) & sane.holds(found["stop"]) & (found["time"] <= found["stop"])

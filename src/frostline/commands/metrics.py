@@ -1,0 +1,285 @@
+"""``frostline metrics``: pauses of every process of a server, for Prometheus and OpenTelemetry."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from frostline.commands._ending import interruptible
+from frostline.commands.report import Named
+from frostline.commands.run import seconds, usage
+from frostline.commands.status import printable
+from frostline.errors import FrostlineError
+from frostline.export.metrics import Process
+from frostline.reach import facts
+from frostline.reach import newest as sessions
+from frostline.recording.loss import Losses
+from frostline.recording.model import Key
+from frostline.recording.notes import Session, read_notes
+from frostline.recording.tail import Counted, Tail
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import CollectorRegistry
+
+#: Seconds for which a process that has ended is told of, so that its last passes are fetched.
+KEEP = 300.0
+#: Of --every, seconds.
+SHORTEST = 0.1
+
+
+@click.command(short_help="Tell Prometheus or OpenTelemetry of the pauses of every process.")
+@click.argument("session", required=False, type=Named(path_type=Path))
+@click.option(
+    "--listen", metavar="[HOST:]PORT", help="Serve them at http://HOST:PORT/metrics; HOST is 127.0.0.1."
+)
+@click.option(
+    "--textfile",
+    type=Named(path_type=Path, dir_okay=False),
+    metavar="FILE.prom",
+    help="Write them for node_exporter's textfile collector.",
+)
+@click.option(
+    "--otlp",
+    metavar="URL",
+    help="Send them by OTLP over HTTP; 'env': to where OTEL_EXPORTER_OTLP_ENDPOINT says.",
+)
+@click.option(
+    "--every", default="15s", show_default=True, help="With --textfile and --otlp: from one look to the next."
+)
+def metrics(
+    session: Path | None, listen: str | None, textfile: Path | None, otlp: str | None, every: str
+) -> None:
+    """Tell of the pauses of each process of SESSION (a folder), from its recording: the server is not asked.
+
+    Without SESSION the newest one is told of, and a newer one from when it is there. Without an option the
+    metrics are printed once, as Prometheus reads them. Else it runs until it is told to end.
+
+    \b
+        frostline metrics --listen 9464
+        frostline metrics --otlp http://collector:4318/v1/metrics
+    """
+    if sum(one is not None for one in (listen, textfile, otlp)) > 1:
+        raise click.UsageError("give one of --listen, --textfile and --otlp: another takes a process more")
+    pause = seconds(every)
+    if pause < SHORTEST:
+        raise usage("bad-every", f"--every {every} is too short", f"From {SHORTEST:g}s on.")
+    look = Look(session)
+    look()  # what is wrong from the start is an error, not a line in a log
+    with interruptible(), suppress(KeyboardInterrupt):
+        if listen is not None:
+            _serve(look.quietly, *_address(listen))
+        elif textfile is not None:
+            _write(look.quietly, textfile, pause)
+        elif otlp is not None:
+            _send(look.quietly, "" if otlp == "env" else otlp, pause)
+        else:
+            from prometheus_client import generate_latest
+
+            click.echo(generate_latest(_registry(look)).decode(), nl=False)
+
+
+class Trouble:
+    """Says what is wrong once, and not at every look."""
+
+    def __init__(self) -> None:
+        self._said = ""
+
+    def say(self, text: str) -> None:
+        if text != self._said:
+            click.echo(printable(f"frostline: {text}"), err=True)
+        self._said = text
+
+    def over(self) -> None:
+        self._said = ""
+
+
+class Look:
+    """The processes of a session as they are now; of the newest session where none is named."""
+
+    def __init__(self, session: Path | None) -> None:
+        self.session = session
+        self._tail: Tail | None = None
+        self._lock = threading.Lock()  # two may fetch at once
+        self._ended: dict[Key, float] = {}
+        self._about: dict[Key, Process] = {}
+        self._trouble = Trouble()
+
+    def __call__(self) -> tuple[list[Process], int]:
+        """They, and how many Python processes were seen that are not recorded.
+
+        Raises:
+            FrostlineError: ``no-session``, ``session-not-found``, ``session-unreadable``.
+        """
+        with self._lock:
+            folder = self.session or Path(sessions.newest().path)
+            if not folder.exists():
+                raise FrostlineError(
+                    "session-not-found",
+                    f"there is no {folder}",
+                    "Give the folder that `frostline run -o` writes.",
+                )
+            if self._tail is None or self._tail.folder != folder:
+                self._tail = Tail(folder)
+                self._ended.clear()
+                self._about.clear()
+            now = time.monotonic()
+            shown: dict[tuple[str, int], Process] = {}
+            recent: set[tuple[str, int]] = set()
+            for series in self._tail.look():
+                process = self._process(series, folder)
+                label = (process.name, process.pid)
+                if not series.dead or now - self._ended.setdefault(series.key, now) <= KEEP:
+                    recent.add(label)
+                other = shown.get(label)
+                shown[label] = process if other is None else _both(other, process)
+            seen = Session(path=folder)
+            read_notes(seen, folder, Losses())
+            missed = sum(one.python and bool(one.missed) for one in seen.processes)
+            return [process for label, process in shown.items() if label in recent], missed
+
+    def quietly(self) -> tuple[list[Process], int]:
+        """The same for one who fetches it; what is wrong is said here, once, and they get nothing."""
+        try:
+            found = self()
+        except FrostlineError as error:
+            self._trouble.say(f"{error.message} [{error.slug}]")
+            return [], 0
+        self._trouble.over()
+        return found
+
+    def _process(self, series: Counted, folder: Path) -> Process:
+        known = self._about.get(series.key) if series.key in self._ended else None
+        if known is None:
+            known = self._about[series.key] = _about(series, folder)
+        return replace(known, counts=series.counts, lost=series.lost)
+
+
+def _about(series: Counted, session: Path) -> Process:
+    known = _facts(series, session)
+    header = series.header
+    version = header.get("hexversion", 0)
+    argv = known.header.text.get("argv", []) if known.header else []
+    return Process(
+        name=facts.name(known.identity, argv, ""),
+        pid=series.key[0],
+        python=f"{version >> 24}.{version >> 16 & 255}.{version >> 8 & 255}" if version else "",
+        policy=known.policy,
+        frozen=bool(known.frozen_since),
+        started=header.get("anchor_realtime", 0) + series.key[1] - header.get("anchor_monotonic", 0),
+        lost=series.lost,
+        counts=series.counts,
+    )
+
+
+def _facts(series: Counted, session: Path) -> facts.Facts:
+    """Segments may be moved to the session's folder while they are read: then again from there."""
+    for _ in range(2):
+        paths = [path if path.exists() else session / path.name for path in series.paths]
+        known = facts.read([str(path) for path in paths])
+        if all(path.exists() for path in paths):
+            break
+    return known
+
+
+def _both(one: Process, other: Process) -> Process:
+    """Two interpreters of a process, or two programs that it was in turn, under one name."""
+    return replace(
+        one,
+        python=other.python,
+        policy=other.policy,
+        frozen=one.frozen or other.frozen,
+        started=min(one.started, other.started),
+        lost=one.lost + other.lost,
+        counts=one.counts + other.counts,
+    )
+
+
+def _registry(look: Callable[[], tuple[Sequence[Process], int]]) -> CollectorRegistry:
+    from frostline.export.metrics.prometheus import registry
+
+    return registry(look)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or not 0 <= int(port) < 65536:
+        raise usage("bad-listen", f"--listen {text}: no port", "Such as 9464, or 0.0.0.0:9464.")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _serve(look: Callable[[], tuple[Sequence[Process], int]], host: str, port: int) -> None:
+    from prometheus_client import start_http_server
+
+    try:
+        server, thread = start_http_server(port, host, _registry(look))
+    except OSError as error:
+        raise FrostlineError(
+            "cannot-listen",
+            f"cannot serve at {host}:{port}: {error.strerror or error}",
+            "Give another port, or an address of this machine, with --listen.",
+        ) from error
+    shown = f"[{host}]" if ":" in host else host
+    click.echo(f"frostline: metrics at http://{shown}:{server.server_port}/metrics; Ctrl-C ends it", err=True)
+    try:
+        threading.Event().wait()
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _write(look: Callable[[], tuple[Sequence[Process], int]], path: Path, every: float) -> None:
+    if path.suffix != ".prom":
+        raise usage("bad-textfile", f"--textfile {path}: node_exporter reads *.prom", "Name it so.")
+    from prometheus_client import write_to_textfile
+
+    made, trouble = _registry(look), Trouble()
+
+    def write() -> None:
+        try:
+            write_to_textfile(str(path), made)
+        except OSError as error:
+            trouble.say(f"cannot write {path}: {error.strerror}")
+        else:
+            trouble.over()
+
+    if not path.parent.is_dir():
+        raise usage(
+            "bad-textfile", f"--textfile {path}: its folder is not there", "Make it, or name another."
+        )
+    _again(write, every)
+
+
+def _send(look: Callable[[], tuple[Sequence[Process], int]], endpoint: str, every: float) -> None:
+    from frostline.export.metrics.otel import Exporter
+
+    exporter, trouble = Exporter(endpoint), Trouble()
+
+    def send() -> None:
+        if exporter.send(look()[0]):
+            trouble.over()
+        else:
+            trouble.say(f"{exporter.endpoint} does not take them; it is tried again every {every:g} s")
+
+    try:
+        _again(send, every)
+    finally:
+        exporter.close()
+
+
+def _again(act: Callable[[], None], every: float) -> None:
+    """At once, every so often, and once more when it is told to end: what came since then."""
+    pause = threading.Event()
+    try:
+        while True:
+            act()
+            pause.wait(every)
+    except KeyboardInterrupt:
+        act()
