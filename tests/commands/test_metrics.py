@@ -346,6 +346,10 @@ def test_a_port_that_is_taken_and_a_session_that_is_not_there(tmp_path: Path, se
     with pytest.raises(FrostlineError) as error:
         CliRunner().invoke(metrics, [str(tmp_path / "none")], catch_exceptions=False)
     assert error.value.slug == "session-not-found"
+    (tmp_path / "other").mkdir()
+    with pytest.raises(FrostlineError) as error:
+        CliRunner().invoke(metrics, [str(tmp_path / "other")], catch_exceptions=False)
+    assert error.value.slug == "session-empty"
     both = CliRunner().invoke(metrics, [str(session), "--listen", "0", "--otlp", "env"])
     assert both.exit_code == 2 and "give one of" in both.output
 

@@ -115,7 +115,7 @@ class Look:
         """They, and how many Python processes were seen that are not recorded.
 
         Raises:
-            FrostlineError: ``no-session``, ``session-not-found``, ``session-unreadable``.
+            FrostlineError: ``no-session``, ``session-not-found``, ``session-unreadable``, ``session-empty``.
         """
         with self._lock:
             folder = self.session or Path(sessions.newest().path)
@@ -141,6 +141,12 @@ class Look:
                 shown[label] = process if other is None else _both(other, process)
             seen = Session(path=folder)
             read_notes(seen, folder, Losses())
+            if not shown and not seen.runs:
+                raise FrostlineError(
+                    "session-empty",
+                    f"{folder} holds no recording",
+                    "Give the folder that `frostline run -o` writes.",
+                )
             missed = sum(one.python and bool(one.missed) for one in seen.processes)
             return [process for label, process in shown.items() if label in recent], missed
 
