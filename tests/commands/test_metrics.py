@@ -191,7 +191,7 @@ def test_the_newest_session_is_told_of_when_none_is_named(tmp_path: Path, monkey
             check=True,
             timeout=60,
         )
-        processes, _ = look()
+        processes = look().processes
         assert [process.name for process in processes] == ["Run"]
         assert len({process.pid for process in processes}) == 1
 
@@ -295,12 +295,24 @@ def test_an_endpoint_that_takes_nothing_is_said_once_and_tried_again(tmp_path: P
     )
     try:
         assert process.stderr is not None
-        said = iter(process.stderr.readline, "")
-        assert any(f"127.0.0.1:{port}/v1/metrics does not take them" in line for line in said)
+        said = process.stderr.readline()
+        assert f"127.0.0.1:{port}/v1/metrics does not take them (" in said
         assert process.poll() is None
+        process.send_signal(signal.SIGTERM)  # and there is nobody to send the last to
+        assert process.wait(DEADLINE) == 0 and not process.stderr.read()
     finally:
         process.kill()
         process.communicate(timeout=DEADLINE)
+
+
+def test_damage_is_said_and_counted(session: Path) -> None:
+    (path, *_) = sorted(session.glob("*.flr"))
+    path.write_bytes(path.read_bytes()[: 20 * 1024])  # the passes are cut off
+    done = CliRunner().invoke(metrics, [str(session)], catch_exceptions=False)
+    assert "frostline_damaged_files 1.0" in done.output and "are damaged" in done.stderr
+    path.write_bytes(bytes(20 * 1024))
+    done = CliRunner().invoke(metrics, [str(session)], catch_exceptions=False)
+    assert "frostline_damaged_files 1.0" in done.output and 'process="' not in done.output
 
 
 def test_a_textfile_is_written_whole_again_and_again(tmp_path: Path, session: Path) -> None:
@@ -327,8 +339,9 @@ def test_a_textfile_is_written_whole_again_and_again(tmp_path: Path, session: Pa
         (["--listen", "127.0.0.1:70000"], "bad-listen"),
         (["--textfile", "metrics.txt"], "bad-textfile"),
         (["--textfile", "nowhere/metrics.prom"], "bad-textfile"),
-        (["--listen", "0", "--every", "0"], "bad-every"),
-        (["--listen", "0", "--every", "soon"], "bad-duration"),
+        (["--otlp", "env", "--every", "0"], "bad-every"),
+        (["--otlp", "env", "--every", "soon"], "bad-duration"),
+        (["--otlp", "nonsense"], "bad-otlp"),
     ],
 )
 def test_what_cannot_be_is_refused(session: Path, arguments: list[str], slug: str) -> None:
@@ -350,8 +363,9 @@ def test_a_port_that_is_taken_and_a_session_that_is_not_there(tmp_path: Path, se
     with pytest.raises(FrostlineError) as error:
         CliRunner().invoke(metrics, [str(tmp_path / "other")], catch_exceptions=False)
     assert error.value.slug == "session-empty"
-    both = CliRunner().invoke(metrics, [str(session), "--listen", "0", "--otlp", "env"])
-    assert both.exit_code == 2 and "give one of" in both.output
+    for more, said in ((["--otlp", "env"], "give one of"), (["--every", "1s"], "--every is for")):
+        both = CliRunner().invoke(metrics, [str(session), "--listen", "0", *more])
+        assert both.exit_code == 2 and said in both.output
 
 
 def test_a_session_that_vanishes_is_said_and_not_served(tmp_path: Path, session: Path) -> None:

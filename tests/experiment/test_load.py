@@ -310,6 +310,7 @@ def test_a_run_without_an_answer_says_so(tmp_path: Path) -> None:
     )  # fmt: skip
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 1, errors
+    assert output.lstrip().startswith("Nothing was answered")
     assert "nan" not in output and "frostline report --requests 'a b.jsonl'" in output
 
 

@@ -143,8 +143,7 @@ def load(
             files.write_intervals(sent, intervals)
     if output is not None and not as_json:
         click.echo(f"frostline report --requests {shlex.quote(str(output))}")
-    answered = any(one.requests > sum(one.failures.values()) for one in told)
-    return 0 if answered and all(one.valid for one in told) else 1
+    return 0 if _answered(told) and all(one.valid for one in told) else 1
 
 
 def _tell(sent: Sent, told: list[Summary], found: Ceiling, as_json: bool) -> None:
@@ -280,7 +279,14 @@ def _progress(rungs: list[Rung], quiet: bool) -> Iterator[Callable[[Sent], None]
         yield shown
 
 
+def _answered(told: list[Summary]) -> bool:
+    return any(one.requests > sum(one.failures.values()) for one in told)
+
+
 def _shown(sent: Sent, told: list[Summary], found: Ceiling) -> Iterator[Block]:
+    if not _answered(told):
+        text = "Nothing was answered: the times below are of failures, which count at their deadline."
+        yield Line(text, "bad")
     for one in told:
         if one.own:
             yield Line(

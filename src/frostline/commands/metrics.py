@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,8 @@ from frostline.commands.report import Named
 from frostline.commands.run import seconds, usage
 from frostline.commands.status import printable
 from frostline.errors import FrostlineError
-from frostline.export.metrics import Process
+from frostline.experiment.load.plan import is_url
+from frostline.export.metrics import Process, Told
 from frostline.reach import facts
 from frostline.reach import newest as sessions
 from frostline.recording.loss import Losses
@@ -50,11 +51,9 @@ SHORTEST = 0.1
     metavar="URL",
     help="Send them by OTLP over HTTP; 'env': to where OTEL_EXPORTER_OTLP_ENDPOINT says.",
 )
-@click.option(
-    "--every", default="15s", show_default=True, help="With --textfile and --otlp: from one look to the next."
-)
+@click.option("--every", help="With --textfile and --otlp: from one look to the next.  [default: 15s]")
 def metrics(
-    session: Path | None, listen: str | None, textfile: Path | None, otlp: str | None, every: str
+    session: Path | None, listen: str | None, textfile: Path | None, otlp: str | None, every: str | None
 ) -> None:
     """Tell of the pauses of each process of SESSION (a folder), from its recording: the server is not asked.
 
@@ -67,7 +66,9 @@ def metrics(
     """
     if sum(one is not None for one in (listen, textfile, otlp)) > 1:
         raise click.UsageError("give one of --listen, --textfile and --otlp: another takes a process more")
-    pause = seconds(every)
+    if every is not None and textfile is None and otlp is None:
+        raise click.UsageError("--every is for --textfile and --otlp: who fetches says how often")
+    pause = seconds(every or "15s")
     if pause < SHORTEST:
         raise usage("bad-every", f"--every {every} is too short", f"From {SHORTEST:g}s on.")
     look = Look(session)
@@ -78,6 +79,8 @@ def metrics(
         elif textfile is not None:
             _write(look.quietly, textfile, pause)
         elif otlp is not None:
+            if otlp != "env" and not is_url(otlp):
+                raise usage("bad-otlp", f"--otlp {otlp}: no URL", "Such as http://collector:4318/v1/metrics.")
             _send(look.quietly, "" if otlp == "env" else otlp, pause)
         else:
             from prometheus_client import generate_latest
@@ -89,15 +92,17 @@ class Trouble:
     """Says what is wrong once, and not at every look."""
 
     def __init__(self) -> None:
-        self._said = ""
+        self._said: str | None = None
 
-    def say(self, text: str) -> None:
-        if text != self._said:
+    def say(self, text: str, key: str | None = None) -> None:
+        """``key``: what it is about, where the words change."""
+        about = text if key is None else key
+        if about != self._said:
             click.echo(printable(f"frostline: {text}"), err=True)
-        self._said = text
+        self._said = about
 
     def over(self) -> None:
-        self._said = ""
+        self._said = None
 
 
 class Look:
@@ -110,9 +115,10 @@ class Look:
         self._ended: dict[Key, float] = {}
         self._about: dict[Key, Process] = {}
         self._trouble = Trouble()
+        self._damage = Trouble()
 
-    def __call__(self) -> tuple[list[Process], int]:
-        """They, and how many Python processes were seen that are not recorded.
+    def __call__(self) -> Told:
+        """They, and what is missing; files that are damaged are said on stderr too.
 
         Raises:
             FrostlineError: ``no-session``, ``session-not-found``, ``session-unreadable``, ``session-empty``.
@@ -132,7 +138,11 @@ class Look:
             now = time.monotonic()
             shown: dict[tuple[str, int], Process] = {}
             recent: set[tuple[str, int]] = set()
+            damaged = 0
             for series in self._tail.look():
+                damaged += len(series.damaged)
+                if not series.header:
+                    continue  # nobody knows whose it is
                 process = self._process(series, folder)
                 label = (process.name, process.pid)
                 if not series.dead or now - self._ended.setdefault(series.key, now) <= KEEP:
@@ -148,15 +158,18 @@ class Look:
                     "Give the folder that `frostline run -o` writes.",
                 )
             missed = sum(one.python and bool(one.missed) for one in seen.processes)
-            return [process for label, process in shown.items() if label in recent], missed
+            if damaged:
+                text = f"{damaged} files of {folder} are damaged: `frostline report` says what is missing"
+                self._damage.say(text)
+            return Told([one for label, one in shown.items() if label in recent], missed, damaged)
 
-    def quietly(self) -> tuple[list[Process], int]:
+    def quietly(self) -> Told:
         """The same for one who fetches it; what is wrong is said here, once, and they get nothing."""
         try:
             found = self()
         except FrostlineError as error:
             self._trouble.say(f"{error.message} [{error.slug}]")
-            return [], 0
+            return Told([], 0, 0)
         self._trouble.over()
         return found
 
@@ -185,13 +198,15 @@ def _about(series: Counted, session: Path) -> Process:
 
 
 def _facts(series: Counted, session: Path) -> facts.Facts:
-    """Segments may be moved to the session's folder while they are read: then again from there."""
-    for _ in range(2):
-        paths = [path if path.exists() else session / path.name for path in series.paths]
+    """Segments may be moved to the session's folder, and emptied, while they are read: then from there."""
+    while True:
+        sealed = [(session / path.name).exists() for path in series.paths]
+        paths = [
+            session / path.name if there else path for path, there in zip(series.paths, sealed, strict=True)
+        ]
         known = facts.read([str(path) for path in paths])
-        if all(path.exists() for path in paths):
-            break
-    return known
+        if sealed == [(session / path.name).exists() for path in series.paths]:
+            return known
 
 
 def _both(one: Process, other: Process) -> Process:
@@ -207,7 +222,7 @@ def _both(one: Process, other: Process) -> Process:
     )
 
 
-def _registry(look: Callable[[], tuple[Sequence[Process], int]]) -> CollectorRegistry:
+def _registry(look: Callable[[], Told]) -> CollectorRegistry:
     from frostline.export.metrics.prometheus import registry
 
     return registry(look)
@@ -220,7 +235,7 @@ def _address(text: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-def _serve(look: Callable[[], tuple[Sequence[Process], int]], host: str, port: int) -> None:
+def _serve(look: Callable[[], Told], host: str, port: int) -> None:
     from prometheus_client import start_http_server
 
     try:
@@ -241,20 +256,21 @@ def _serve(look: Callable[[], tuple[Sequence[Process], int]], host: str, port: i
         thread.join()
 
 
-def _write(look: Callable[[], tuple[Sequence[Process], int]], path: Path, every: float) -> None:
+def _write(look: Callable[[], Told], path: Path, every: float) -> None:
     if path.suffix != ".prom":
         raise usage("bad-textfile", f"--textfile {path}: node_exporter reads *.prom", "Name it so.")
     from prometheus_client import write_to_textfile
 
     made, trouble = _registry(look), Trouble()
 
-    def write() -> None:
+    def write() -> bool:
         try:
             write_to_textfile(str(path), made)
         except OSError as error:
-            trouble.say(f"cannot write {path}: {error.strerror}")
-        else:
-            trouble.over()
+            trouble.say(f"cannot write {path}: {error.strerror}; it is tried again every {every:g} s")
+            return False
+        trouble.over()
+        return True
 
     if not path.parent.is_dir():
         raise usage(
@@ -263,16 +279,19 @@ def _write(look: Callable[[], tuple[Sequence[Process], int]], path: Path, every:
     _again(write, every)
 
 
-def _send(look: Callable[[], tuple[Sequence[Process], int]], endpoint: str, every: float) -> None:
+def _send(look: Callable[[], Told], endpoint: str, every: float) -> None:
     from frostline.export.metrics.otel import Exporter
 
     exporter, trouble = Exporter(endpoint), Trouble()
 
-    def send() -> None:
-        if exporter.send(look()[0]):
+    def send() -> bool:
+        if exporter.send(look().processes):
             trouble.over()
-        else:
-            trouble.say(f"{exporter.endpoint} does not take them; it is tried again every {every:g} s")
+            return True
+        why = f" ({exporter.said})" if exporter.said else ""
+        text = f"{exporter.endpoint} does not take them{why}; it is tried again every {every:g} s"
+        trouble.say(text, exporter.endpoint)
+        return False
 
     try:
         _again(send, every)
@@ -280,12 +299,17 @@ def _send(look: Callable[[], tuple[Sequence[Process], int]], endpoint: str, ever
         exporter.close()
 
 
-def _again(act: Callable[[], None], every: float) -> None:
-    """At once, every so often, and once more when it is told to end: what came since then."""
-    pause = threading.Event()
+def _again(act: Callable[[], bool], every: float) -> None:
+    """At once, every so often, and once more when it is told to end: what came since then.
+
+    Not that last time where ``act`` failed before, or was under way: nobody would wait for it.
+    """
+    pause, good = threading.Event(), False
     try:
         while True:
-            act()
+            good = False
+            good = act()
             pause.wait(every)
     except KeyboardInterrupt:
-        act()
+        if good:
+            act()

@@ -59,6 +59,8 @@ class Counted:
     counts: Int64 = field(default_factory=nothing)
     lost: int = 0
     dead: bool = False
+    #: Of its files, those that cannot be read, or not as far as they should be.
+    damaged: set[str] = field(default_factory=set)
     #: Of finished segments, and their names.
     sealed: Int64 = field(default_factory=nothing)
     finished: set[str] = field(default_factory=set)
@@ -95,14 +97,14 @@ class Tail:
         for path in paths:
             if path.name in known.finished and path is not paths[0]:
                 continue
-            segment = self._open(path, files)
-            if segment is None:
+            found = self._read(known, path, files)
+            if found is None:
                 continue
+            segment, counts, whole = found
             if segment.number == 0:
                 self._first(known, segment)
             if path.name in known.finished:
                 continue
-            counts, whole = count(segment)
             if whole or not segment.live:
                 known.sealed += counts
                 known.finished.add(path.name)
@@ -111,14 +113,25 @@ class Tail:
         # A file that is moved while it is read is missing in one look.
         known.counts = np.maximum(known.counts, known.sealed + now)
 
-    def _open(self, path: Path, files: Files) -> Segment | None:
+    def _read(self, known: Counted, path: Path, files: Files) -> tuple[Segment, Int64, bool] | None:
+        """A segment and its counts. One that is moved meanwhile is read where it has been moved to: what it
+        leaves is emptied before it goes.
+        """
         live = files.active is not None and path.parent == files.active
-        for place in (path, self.folder / path.name):
+        moved = self.folder / path.name
+        while True:
+            here = live and not moved.exists()
+            losses = Losses()
             try:
-                return read_segment(place, Losses(), live and place is path)
+                segment = read_segment(path if here else moved, losses, here)
             except FileNotFoundError:
+                segment = None
+            counts, whole = count(segment) if segment is not None else (nothing(), False)
+            if here and moved.exists():
                 continue
-        return None
+            if losses.items:
+                known.damaged.add(path.name)
+            return None if segment is None else (segment, counts, whole)
 
     def _first(self, known: Counted, segment: Segment) -> None:
         known.header = segment.header

@@ -5,6 +5,6 @@ server, where a pass may run while the thread that it interrupts holds that lock
 all processes of a server, whatever they were started with.
 """
 
-from frostline.export.metrics.model import Process
+from frostline.export.metrics.model import Process, Told
 
-__all__ = ["Process"]
+__all__ = ["Process", "Told"]

@@ -35,6 +35,20 @@ class Process:
 
 
 @dataclass(frozen=True)
+class Told:
+    """A session at one look.
+
+    Attributes:
+        missed: Python processes that were seen and are not recorded.
+        damaged: files that cannot be read, or not as far as they should be.
+    """
+
+    processes: list[Process]
+    missed: int
+    damaged: int
+
+
+@dataclass(frozen=True)
 class Pauses:
     """Passes of one generation and cause. ``buckets`` are not cumulative; ``seconds`` their sum."""
 

@@ -6,6 +6,7 @@ duration: the histogram of pauses is ours, in seconds.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -35,6 +36,16 @@ GENERATION = "cpython.gc.generation"
 _CUMULATIVE = AggregationTemporality.CUMULATIVE
 
 
+class _Last(logging.Handler):
+    def __init__(self, exporter: Exporter) -> None:
+        super().__init__()
+        self.exporter = exporter
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keeps what was said."""
+        self.exporter.said = record.getMessage()
+
+
 class Exporter:
     """Sends them to one endpoint; ``OTEL_EXPORTER_OTLP_*`` and ``OTEL_RESOURCE_ATTRIBUTES`` are honoured."""
 
@@ -44,6 +55,11 @@ class Exporter:
             endpoint: with its path (``http://collector:4318/v1/metrics``); empty for that of the environment.
         """
         self._exporter = OTLPMetricExporter(endpoint=endpoint or None)
+        #: The last that the library said: its loggers say it at every try, and nobody asked for that.
+        self.said = ""
+        logger = logging.getLogger("opentelemetry")
+        logger.addHandler(_Last(self))
+        logger.propagate = False
         self.endpoint: str = endpoint or getattr(self._exporter, "_endpoint", "the endpoint")
 
     def send(self, processes: Sequence[Process]) -> bool:

@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from frostline.export.metrics.model import BOUNDS_S, Process, collected, pauses, uncollectable
+from frostline.export.metrics.model import BOUNDS_S, Process, Told, collected, pauses, uncollectable
 
 _PROCESS = ("process", "pid")
 
 
 class _Session(Collector):
-    def __init__(self, look: Callable[[], tuple[Sequence[Process], int]]) -> None:
+    def __init__(self, look: Callable[[], Told]) -> None:
         self.look = look
 
     def collect(self) -> Iterable[Metric]:
-        return families(*self.look())
+        return families(self.look())
 
     def describe(self) -> Iterable[Metric]:
         return ()  # else the registry looks once when it is made
 
 
-def registry(look: Callable[[], tuple[Sequence[Process], int]]) -> CollectorRegistry:
-    """What the client library serves and writes.
-
-    Args:
-        look: the processes as they are now, and how many Python processes have no recording.
-    """
+def registry(look: Callable[[], Told]) -> CollectorRegistry:
+    """What the client library serves and writes. ``look``: the session as it is now."""
     made = CollectorRegistry()
     made.register(_Session(look))
     return made
 
 
-def families(processes: Sequence[Process], missed: int) -> Iterator[Metric]:
-    """All metrics of some processes. Seconds, and counts since the recording of each process began."""
+def families(told: Told) -> Iterator[Metric]:
+    """All metrics of a session. Seconds, and counts since the recording of each process began."""
+    processes = told.processes
     pause = HistogramMetricFamily(
         "frostline_gc_pause_seconds",
         "Passes of the cyclic collector, as the process felt them",
@@ -64,7 +61,9 @@ def families(processes: Sequence[Process], missed: int) -> Iterator[Metric]:
         "frostline_lost_passes", "Passes that were seen and not recorded: in no other figure", labels=_PROCESS
     )
     frozen = GaugeMetricFamily("frostline_frozen", "1 where a freeze is in force", labels=_PROCESS)
-    about = GaugeMetricFamily("frostline_process_info", "1", labels=(*_PROCESS, "python", "policy"))
+    about = GaugeMetricFamily(
+        "frostline_process_info", "Its Python and policy", labels=(*_PROCESS, "python", "policy")
+    )
     for process in processes:
         lost.add_metric(_of(process), process.lost)
         frozen.add_metric(_of(process), process.frozen)
@@ -73,7 +72,12 @@ def families(processes: Sequence[Process], missed: int) -> Iterator[Metric]:
     yield frozen
     yield about
     yield GaugeMetricFamily(
-        "frostline_processes_missed", "Python processes of the session that are not recorded", value=missed
+        "frostline_processes_missed",
+        "Python processes of it that are not recorded",
+        value=told.missed,
+    )
+    yield GaugeMetricFamily(
+        "frostline_damaged_files", "Files of the session that cannot be read whole", value=told.damaged
     )
 
 
