@@ -24,16 +24,16 @@ from tests.reach.under_run import DEADLINE, gone
 
 #: Says who it is, with a child that has left its group, and goes on when it is told to end.
 COMMAND = """
-import os, signal, subprocess, sys
+import os, signal, subprocess, sys, time
 def told(number, frame):
-    print("told", flush=True)
+    os.write(1, b"told\\n")  # it may be within the print below, which is not to be entered twice
     if sys.argv[1] == "polite":
         os._exit(0)
 signal.signal(signal.SIGTERM, told)
 child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], start_new_session=True)
 print(os.getpid(), child.pid, flush=True)
 while True:
-    signal.pause()
+    time.sleep(0.05)  # a pause() that a signal comes just before would never end
 """
 STARTER = """
 import signal, subprocess, sys
@@ -106,7 +106,7 @@ def test_what_ends_a_command_does_so_as_ctrl_c_does_unless_it_is_ignored(number:
 
 #: Has a child that works for 0.4 s of CPU time, and goes without waiting for it, or not.
 WORKING = """
-import os, signal, subprocess, sys
+import os, signal, subprocess, sys, time
 work = "import os, signal, time\\nwhile time.process_time() < 0.4: pass\\nos.write(1, b'w')\\nsignal.pause()"
 child = subprocess.Popen([sys.executable, "-c", work], stdout=subprocess.PIPE)
 child.stdout.read(1)
@@ -118,7 +118,7 @@ def told(number, frame):
 signal.signal(signal.SIGTERM, told)
 print("ready", flush=True)
 while True:
-    signal.pause()
+    time.sleep(0.05)
 """
 
 
