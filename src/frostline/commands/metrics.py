@@ -97,9 +97,9 @@ class Trouble:
     def say(self, text: str, key: str | None = None) -> None:
         """``key``: what it is about, where the words change."""
         about = text if key is None else key
-        if about != self._said:
+        before, self._said = self._said, about  # first: Ctrl-C may come while it is written
+        if about != before:
             click.echo(printable(f"frostline: {text}"), err=True)
-        self._said = about
 
     def over(self) -> None:
         self._said = None
@@ -302,12 +302,11 @@ def _send(look: Callable[[], Told], endpoint: str, every: float) -> None:
 def _again(act: Callable[[], bool], every: float) -> None:
     """At once, every so often, and once more when it is told to end: what came since then.
 
-    Not that last time where ``act`` failed before, or was under way: nobody would wait for it.
+    Not that last time where ``act`` failed the time before: nobody would wait for it.
     """
-    pause, good = threading.Event(), False
+    pause, good = threading.Event(), True
     try:
         while True:
-            good = False
             good = act()
             pause.wait(every)
     except KeyboardInterrupt:
