@@ -22,9 +22,12 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
+from frostline.analysis import analyse
 from frostline.commands.metrics import Look, metrics
 from frostline.errors import FrostlineError
+from frostline.recording import read_session
 from tests.reach.under_run import DEADLINE, FROSTLINE, environment, running, wait_for
+from tests.synthetic import MS, Process, write_helper, write_run
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -214,6 +217,24 @@ def test_two_programs_of_one_name_are_one_series(tmp_path: Path) -> None:
     once = CliRunner().invoke(metrics, [str(tmp_path / "rec")], catch_exceptions=False)
     counts = of(samples(once.output), "frostline_gc_pause_seconds_count", generation="2", cause="explicit")
     assert counts == {"app.py": 2.0}
+
+
+def test_names_are_the_reports(tmp_path: Path) -> None:
+    """Also where only the helper saw the title: vLLM sets it by itself."""
+    for pid, role in ((11, ""), (12, "Own")):
+        process = Process(pid=pid, opened=10**12 + pid, text=[("argv", "python3"), ("argv", "app.py")])
+        if role:
+            process.add_identity(role)
+        process.add_pass(0, MS)
+        process.write(tmp_path)
+    write_helper(
+        tmp_path,
+        [{"pid": pid, "python": True, "recorded": True, "title": "VLLM::EngineCore"} for pid in (11, 12)],
+    )
+    write_run(tmp_path, ["serve"])
+    names = {f"{one.name} (pid {one.pid})" for one in Look(tmp_path)().processes}
+    analysis = analyse(read_session(tmp_path))
+    assert names == {one.name for one in analysis.processes} == {"VLLM::EngineCore (pid 11)", "Own (pid 12)"}
 
 
 class _Collector(http.server.BaseHTTPRequestHandler):

@@ -135,6 +135,9 @@ class Look:
                 self._tail = Tail(folder)
                 self._ended.clear()
                 self._about.clear()
+            seen = Session(path=folder)
+            read_notes(seen, folder, Losses())
+            titles = {one.pid: one.title for one in seen.processes}
             now = time.monotonic()
             shown: dict[tuple[str, int], Process] = {}
             recent: set[tuple[str, int]] = set()
@@ -143,14 +146,12 @@ class Look:
                 damaged += len(series.damaged)
                 if not series.header:
                     continue  # nobody knows whose it is
-                process = self._process(series, folder)
+                process = self._process(series, folder, titles.get(series.key[0], ""))
                 label = (process.name, process.pid)
                 if not series.dead or now - self._ended.setdefault(series.key, now) <= KEEP:
                     recent.add(label)
                 other = shown.get(label)
                 shown[label] = process if other is None else _both(other, process)
-            seen = Session(path=folder)
-            read_notes(seen, folder, Losses())
             if not shown and not seen.runs:
                 raise FrostlineError(
                     "session-empty",
@@ -173,20 +174,21 @@ class Look:
         self._trouble.over()
         return found
 
-    def _process(self, series: Counted, folder: Path) -> Process:
+    def _process(self, series: Counted, folder: Path, title: str) -> Process:
         known = self._about.get(series.key) if series.key in self._ended else None
         if known is None:
-            known = self._about[series.key] = _about(series, folder)
+            known = self._about[series.key] = _about(series, folder, title)
         return replace(known, counts=series.counts, lost=series.lost)
 
 
-def _about(series: Counted, session: Path) -> Process:
+def _about(series: Counted, session: Path, title: str) -> Process:
+    """``title``: as the helper saw it from outside."""
     known = _facts(series, session)
     header = series.header
     version = header.get("hexversion", 0)
     argv = known.header.text.get("argv", []) if known.header else []
     return Process(
-        name=facts.name(known.identity, argv, ""),
+        name=facts.name(known.identity, argv, title),
         pid=series.key[0],
         python=f"{version >> 24}.{version >> 16 & 255}.{version >> 8 & 255}" if version else "",
         policy=known.policy,
