@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 from bisect import bisect_left
 from pathlib import Path
@@ -165,3 +166,19 @@ def test_damage_takes_nothing_back(tmp_path: Path) -> None:
     after = tail.look()
     assert [found.key[0] for found in after] == [11, 12]
     assert all(np.array_equal(a, b.counts) for a, b in zip(before, after, strict=True))
+
+
+def test_what_has_ended_is_not_read_again(tmp_path: Path) -> None:
+    """A folder that a thousand restarts have written into costs a look no more than its listing."""
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    namespace = Path("/proc/self/ns/pid").stat().st_ino
+    process = Process(pid=ended.pid, opened=10**12, pid_namespace=namespace)
+    process.add_pass(0, MS, 2)
+    (path,) = process.write(tmp_path)
+    tail = Tail(tmp_path)
+    (found,) = tail.look()
+    assert found.dead and int(found.counts[2, OTHER, : len(BOUNDS) + 1].sum()) == 1
+    path.write_bytes(b"nobody reads this again")
+    (again,) = tail.look()
+    assert again.damaged == set() and int(again.counts[2, OTHER, : len(BOUNDS) + 1].sum()) == 1

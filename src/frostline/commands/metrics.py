@@ -22,7 +22,7 @@ from frostline.export.metrics import Process, Told
 from frostline.reach import facts
 from frostline.reach import newest as sessions
 from frostline.recording.loss import Losses
-from frostline.recording.model import Key
+from frostline.recording.model import Key, Series
 from frostline.recording.notes import Session, read_notes
 from frostline.recording.tail import Counted, Tail
 
@@ -185,12 +185,12 @@ def _about(series: Counted, session: Path, title: str) -> Process:
     """``title``: as the helper saw it from outside."""
     known = _facts(series, session)
     header = series.header
-    version = header.get("hexversion", 0)
+    about = Series(*series.key, hexversion=header.get("hexversion", 0))
     argv = known.header.text.get("argv", []) if known.header else []
     return Process(
         name=facts.name(known.identity, argv, title),
         pid=series.key[0],
-        python=f"{version >> 24}.{version >> 16 & 255}.{version >> 8 & 255}" if version else "",
+        python=about.python,
         policy=known.policy,
         frozen=bool(known.frozen_since),
         started=header.get("anchor_realtime", 0) + series.key[1] - header.get("anchor_monotonic", 0),

@@ -93,6 +93,8 @@ class Tail:
 
     def _count(self, known: Counted, paths: list[Path], files: Files) -> None:
         known.paths = paths
+        if known.dead and known.finished.issuperset(path.name for path in paths):
+            return  # there will be no more of it: a folder that many runs have written into costs a listing
         now = nothing()
         for path in paths:
             if path.name in known.finished and path is not paths[0]:
@@ -126,7 +128,9 @@ class Tail:
                 segment = read_segment(path if here else moved, losses, here)
             except FileNotFoundError:
                 segment = None
-            counts, whole = count(segment) if segment is not None else (nothing(), False)
+            counts, whole = nothing(), False
+            if segment is not None and path.name not in known.finished:
+                counts, whole = count(segment)
             if here and moved.exists():
                 continue
             if losses.items:
