@@ -78,7 +78,12 @@ def _has_ended(process: subprocess.Popen[bytes], patience: float) -> None:
     """Waits for its end, and leaves it to be waited for: what a zombie has waited for can be read."""
     if process.returncode is not None:
         return
-    descriptor = os.pidfd_open(process.pid)
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except OSError:  # a sandbox's kernel has none: then it is waited for here
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(patience)
+        return
     try:
         select.select([descriptor], [], [], patience)
     finally:
